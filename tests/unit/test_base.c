@@ -1,0 +1,149 @@
+/* test_base.c - buffers, UTF-8, queues, histograms, errors. */
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/hist.h"
+#include "base/log.h"
+#include "base/queue.h"
+#include "base/utf8.h"
+
+#include "tests/unit/tap.h"
+
+#include <string.h>
+
+START_TEST(first_error_wins)
+{
+    struct error e = {0};
+    ck_assert_int_eq(err_set(&e, ERR_RANGE, "first %d", 1), ERR_RANGE);
+    ck_assert_int_eq(err_set(&e, ERR_IO, "second"), ERR_IO);
+    ck_assert_int_eq(e.code, ERR_RANGE);
+    ck_assert_str_eq(e.text, "first 1");
+    ck_assert_str_eq(err_text(ERR_FULL), "no room now, later perhaps");
+    ck_assert_str_eq(err_text((enum err)999), "unknown error");
+}
+END_TEST
+
+START_TEST(buf_limit_keeps_content)
+{
+    struct buf b = {.limit = 5};
+    buf_str(&b, "abc");
+    buf_str(&b, "defg");
+    ck_assert(b.failed);
+    ck_assert_str_eq(b.data, "abc");
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(buf_json_escapes)
+{
+    struct buf b = {0};
+    const char in[] = "a\"b\\\n\x01\xE2\x80\xA8\xC2\x85\xE2\x82\xAC";
+    buf_json(&b, in, sizeof in - 1);
+    ck_assert_str_eq(b.data, "a\\\"b\\\\\\n\\u0001\\u2028\\u0085\xE2\x82\xAC");
+    buf_free(&b);
+}
+END_TEST
+
+START_TEST(utf8_all_code_points_round_trip)
+{
+    for (uint32_t cp = 0; cp < 0x110000; cp++) {
+        if (cp >= 0xD800 && cp < 0xE000) continue;
+        char s[4];
+        uint32_t back = ~0u;
+        int n = utf8_encode(cp, s);
+        ck_assert_int_eq(utf8_decode((unsigned char *)s, (size_t)n, &back), n);
+        ck_assert_uint_eq(back, cp);
+        for (int k = 1; k < n; k++)
+            ck_assert_int_eq(utf8_decode((unsigned char *)s, (size_t)k, &back), 0);
+    }
+}
+END_TEST
+
+/* However a byte string is cut, the text that comes out is the same. */
+START_TEST(utf8_take_is_independent_of_cuts)
+{
+    static const char in[] =
+        "a\xF0\x9F\x92\x96z\xE2\x82x\xC0\xED\xA0\x80\xF4\x90\xFF\xE2\x82\xAC\xF0\x9F";
+    size_t n = sizeof in - 1;
+    struct buf whole = {0};
+    ck_assert_uint_eq(utf8_take(&whole, in, n, true), n);
+    for (size_t cut = 0; cut <= n; cut++) {
+        struct buf parts = {0};
+        size_t used = utf8_take(&parts, in, cut, false);
+        ck_assert_uint_le(cut - used, 3);
+        utf8_take(&parts, in + used, n - used, true);
+        ck_assert_uint_eq(parts.len, whole.len);
+        ck_assert(memcmp(parts.data ? parts.data : "", whole.data, whole.len) == 0);
+        buf_free(&parts);
+    }
+    ck_assert(utf8_valid(whole.data, whole.len));
+    buf_free(&whole);
+}
+END_TEST
+
+START_TEST(queue_is_bounded_and_ordered)
+{
+    struct queue *q = queue_new(2);
+    int a, b, c;
+    ck_assert_int_eq(queue_put(q, &a), ERR_OK);
+    ck_assert_int_eq(queue_put(q, &b), ERR_OK);
+    ck_assert_int_eq(queue_put(q, &c), ERR_FULL);
+    void *out[3];
+    ck_assert_uint_eq(queue_take(q, out, 1), 1);
+    ck_assert_ptr_eq(out[0], &a);
+    ck_assert_int_eq(queue_put(q, &c), ERR_OK);
+    ck_assert_uint_eq(queue_take(q, out, 3), 2);
+    ck_assert_ptr_eq(out[0], &b);
+    ck_assert_ptr_eq(out[1], &c);
+    ck_assert_uint_eq(queue_len(q), 0);
+    queue_free(q);
+}
+END_TEST
+
+START_TEST(hist_quantiles)
+{
+    static const double bounds[] = {1, 2, 4};
+    struct hist h;
+    hist_init(&h, bounds, 3);
+    ck_assert(hist_quantile(&h, 0.5) == 0);
+    hist_add(&h, 0.5);
+    hist_add(&h, 1.5);
+    hist_add(&h, 3);
+    hist_add(&h, 100);
+    ck_assert_uint_eq(h.total, 4);
+    ck_assert(hist_quantile(&h, 0.25) == 1);
+    ck_assert(hist_quantile(&h, 0.5) == 2);
+    ck_assert(hist_quantile(&h, 1) == 4);
+}
+END_TEST
+
+static void catch_line(void *arg, enum log_level level, const char *line)
+{
+    (void)level;
+    strcpy(arg, line);
+}
+
+START_TEST(log_escapes_control_characters)
+{
+    char got[2048] = "";
+    log_set_sink(catch_line, got);
+    log_info("http", "path=%s", "/a\nb\x1b[31m");
+    log_set_sink(NULL, NULL);
+    ck_assert_str_eq(got, "info http: path=/a?b?[31m");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("base");
+    TCase *t = tcase_create("base");
+    tcase_add_test(t, first_error_wins);
+    tcase_add_test(t, buf_limit_keeps_content);
+    tcase_add_test(t, buf_json_escapes);
+    tcase_add_test(t, utf8_all_code_points_round_trip);
+    tcase_add_test(t, utf8_take_is_independent_of_cuts);
+    tcase_add_test(t, queue_is_bounded_and_ordered);
+    tcase_add_test(t, hist_quantiles);
+    tcase_add_test(t, log_escapes_control_characters);
+    suite_add_tcase(s, t);
+    return tap_run(s);
+}
