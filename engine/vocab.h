@@ -1,0 +1,35 @@
+/* vocab.h - a vocabulary as a model file gives it, before it becomes a tokenizer. */
+#ifndef ENGINE_VOCAB_H
+#define ENGINE_VOCAB_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vocab_token {
+    const char *bytes; /* raw bytes, not NUL-terminated; inside vocab.arena; NULL = unused id */
+    uint32_t len;
+    bool special; /* control token: never made from ordinary text, not text itself */
+};
+
+struct vocab {
+    struct vocab_token *tokens; /* [n], index = id */
+    uint32_t n;
+    uint32_t (*merges)[2]; /* [n_merges] pairs of ids in order of priority; NULL: from ranks */
+    uint32_t n_merges;
+    char *arena; /* owns the bytes */
+};
+
+void vocab_free(struct vocab *v);
+
+/* Reads a Hugging Face tokenizer.json (BPE, byte level). `n_ids` is the model's vocabulary size:
+ * ids beyond the file's stay unused. Errors name the key. */
+enum err vocab_from_json(const char *path, uint32_t n_ids, struct vocab *out, struct error *e);
+
+/* The byte-level alphabet of GPT-2: text of code points -> bytes in place of `out` (at most `len`
+ * bytes). Returns the number of bytes, or -1 when a code point is not of the alphabet. */
+int vocab_bytes(const char *text, size_t len, char *out);
+
+#endif
