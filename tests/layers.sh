@@ -1,3 +1,3 @@
 #!/bin/sh
 # The house has floors: includes go down only.
-exec sh "$srcdir/scripts/check-layers" "$srcdir"
+exec sh "${srcdir:-.}/scripts/check-layers" "${srcdir:-.}"
