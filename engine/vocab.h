@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TOKEN_MAX_BYTES 512 /* a longer token is refused; the longest of o200k has 128 */
+
 struct vocab_token {
     const char *bytes; /* raw bytes, not NUL-terminated; inside vocab.arena; NULL = unused id */
     uint32_t len;
@@ -22,14 +24,17 @@ struct vocab {
     char *arena; /* owns the bytes */
 };
 
-void vocab_free(struct vocab *v);
+void vocab_free(struct vocab *v); /* frees the content and zeroes; the struct is the caller's */
 
 /* Reads a Hugging Face tokenizer.json (BPE, byte level). `n_ids` is the model's vocabulary size:
  * ids beyond the file's stay unused. Errors name the key. */
 enum err vocab_from_json(const char *path, uint32_t n_ids, struct vocab *out, struct error *e);
+enum err vocab_from_json_text(const char *text, size_t len, uint32_t n_ids, struct vocab *out,
+                              struct error *e);
 
-/* The byte-level alphabet of GPT-2: text of code points -> bytes in place of `out` (at most `len`
- * bytes). Returns the number of bytes, or -1 when a code point is not of the alphabet. */
+/* The byte-level alphabet of GPT-2: text of code points -> bytes in `out` (at most `len` bytes; may
+ * be `text` itself). Returns the number of bytes, or -1 when a code point is not of the alphabet.
+ */
 int vocab_bytes(const char *text, size_t len, char *out);
 
 #endif
