@@ -59,18 +59,40 @@ struct kernels {
 /* "auto", "portable", "avx2", "avx512" -> the table; ERR_INVAL names what the host lacks. */
 const struct kernels *kernels_get(const char *isa, struct error *e);
 
+/* The tables themselves, for kernels_get() only. */
+extern const struct kernels kernels_portable, kernels_avx2, kernels_avx512;
+
 /* Row r of w as f32, all columns. Portable; used for embeddings and tests. */
 void weight_row(const struct weight *w, uint32_t r, float *out);
 
-/* One linear's double-precision dot, for tests and the portable table. */
-float f16_to_f32(uint16_t h);
-static inline float bf16_to_f32(uint16_t h)
+static inline float f32_of_bits(uint32_t u)
 {
     union {
         uint32_t u;
         float f;
-    } v = {(uint32_t)h << 16};
+    } v = {u};
     return v.f;
+}
+
+static inline float bf16_to_f32(uint16_t h)
+{
+    return f32_of_bits((uint32_t)h << 16);
+}
+
+float f16_to_f32(uint16_t h);
+
+/* 2^(e - 127); 255 is NaN (OCP MX). gpt-oss spec 3.4. */
+static inline float e8m0_to_f32(uint8_t e)
+{
+    return f32_of_bits(e == 0 ? 0x00400000u : e == 255 ? 0x7fc00000u : (uint32_t)e << 23);
+}
+
+/* Elements of a block of Q8_0 and MXFP4. */
+#define BLOCK_COLS 32
+
+static inline bool dtype_has_blocks(enum dtype t)
+{
+    return t == DT_Q8_0 || t == DT_MXFP4 || t == DT_MXFP4_GGML;
 }
 
 /* The A largest of r[0..e), ties to the lower index, and softmax over them. gpt-oss spec 2.7. */

@@ -13,16 +13,21 @@ struct step_counts {
     uint64_t full_kv_seq, slide_kv_seq; /* distinct keys: sum over its sequences */
 };
 
+/* Every sequence of the batch, whatever its replica: for the program that is run (host fusion). Its
+ * dp groups of the same number count as one. */
+#define LOWER_ALL_REPLICAS UINT32_MAX
+
 /* Counts the sequences of `replica` in the batch. */
 void lower_count(const struct batch *b, uint32_t replica, const struct plan *p, uint32_t window,
                  struct step_counts *out);
 
 struct lower_options {
     double router_zipf_s; /* expected distinct experts when no tokens are computed */
-    bool fold;            /* equal layers become one op with `repeat`: for pricing only */
+    bool fold;            /* equal layers become one op with `repeat`: for pricing only; a
+                             program that is run has every layer */
 };
 
-/* Writes the whole program (no heap). */
+/* Writes the whole program (no heap). prog_check() passes on it. */
 void lower_step(const struct model_shape *s, const struct plan *p, const struct step_counts *c,
                 const struct lower_options *o, struct program *out);
 

@@ -1,0 +1,259 @@
+/* kernels_impl.h - the kernels, written once over a vector of LANES floats. Each kernels_<isa>.c
+ * defines the vector and includes this file, which then defines that file's table of functions.
+ *
+ * The including file gives: LANES; vec; v_zero, v_set1, v_load, v_load_n (the first n lanes, the
+ * rest 0), v_store, v_store_n, v_fma (a * b + c), v_sum (of the lanes, in a fixed order);
+ * unpack(w, row, col0, col1, out) for whole blocks; OUTS, outputs of a tile; BLOCK_ROWS x
+ * BLOCK_OUTS, the sums that are kept in registers.
+ *
+ * Order of summation. A part of a dot product is one vector of LANES sums: lane j adds the columns
+ * border + j, border + j + LANES, ... in this order; then v_sum adds the lanes. It is the same for
+ * every tile shape, so a result does not depend on which rows and outputs are computed together.
+ * Error: at most (columns / LANES + log2(LANES)) * 2^-24 of the sum of the absolute products. */
+#ifndef DEVICE_KERNELS_IMPL_H
+#define DEVICE_KERNELS_IMPL_H
+
+#include "device/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define UNROLL        _Pragma("GCC unroll 8")
+
+/* Columns unpacked at a time: OUTS rows of them stay in the L1 cache. A multiple of LANES. */
+#define CHUNK 512
+/* Rows of x that share one unpacked tile; more rows unpack it again. */
+#define TILE_ROWS 64
+#define TILE_STEP (CHUNK + 2 * BLOCK_COLS)
+
+struct tile {
+    float w[OUTS][TILE_STEP]; /* unpacked weights */
+    vec sum[TILE_ROWS][OUTS];
+    uint32_t out0, outs, row0, rows;
+};
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static ALWAYS_INLINE float dot(const float *a, const float *b, uint32_t n)
+{
+    vec s = v_zero();
+    uint32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        s = v_fma(v_load(a + i), v_load(b + i), s);
+    if (i < n) s = v_fma(v_load_n(a + i, n - i), v_load_n(b + i, n - i), s);
+    return v_sum(s);
+}
+
+/* sum[r .. r + rows)[o .. o + outs) += x w' over `cols` columns; w is &tile.w[o][first column].
+ * rows and outs are constants at each call, so the sums stay in registers. */
+static ALWAYS_INLINE void dot_block(vec (*sum)[OUTS], const float *const *x, const float *w,
+                                    uint32_t cols, const uint32_t rows_outs[2])
+{
+    const uint32_t rows = rows_outs[0], outs = rows_outs[1];
+    vec s[BLOCK_ROWS][OUTS];
+    uint32_t c = 0;
+    UNROLL for (uint32_t i = 0; i < rows; i++) UNROLL for (uint32_t o = 0; o < outs; o++) s[i][o] =
+        sum[i][o];
+    for (; c + LANES <= cols; c += LANES) {
+        vec xv[BLOCK_ROWS];
+        UNROLL for (uint32_t i = 0; i < rows; i++) xv[i] = v_load(x[i] + c);
+        UNROLL for (uint32_t o = 0; o < outs; o++)
+        {
+            vec wv = v_load(w + (size_t)o * TILE_STEP + c);
+            UNROLL for (uint32_t i = 0; i < rows; i++) s[i][o] = v_fma(xv[i], wv, s[i][o]);
+        }
+    }
+    if (c < cols) {
+        UNROLL for (uint32_t i = 0; i < rows; i++)
+        {
+            vec xv = v_load_n(x[i] + c, cols - c);
+            UNROLL for (uint32_t o = 0; o < outs; o++) s[i][o] =
+                v_fma(xv, v_load_n(w + (size_t)o * TILE_STEP + c, cols - c), s[i][o]);
+        }
+    }
+    UNROLL for (uint32_t i = 0; i < rows; i++) UNROLL for (uint32_t o = 0; o < outs; o++)
+        sum[i][o] = s[i][o];
+}
+
+static const float *x_row(const struct linear_args *a, uint32_t r, uint32_t col)
+{
+    return a->x + (size_t)(a->pick ? a->pick[r] : r) * a->ldx + (col - a->col0);
+}
+
+/* Adds columns [c0, c1) of the tile's weights times x to the tile's sums. */
+static void tile_add(struct tile *t, const struct linear_args *a, uint32_t c0, uint32_t c1)
+{
+    uint32_t skip = 0, cols = c1 - c0, u0 = c0, u1 = c1;
+    if (dtype_has_blocks(a->w->type)) {
+        skip = c0 % BLOCK_COLS;
+        u0 = c0 - skip;
+        u1 = (c1 + BLOCK_COLS - 1) / BLOCK_COLS * BLOCK_COLS;
+    }
+    for (uint32_t o = 0; o < t->outs; o++)
+        unpack(a->w, t->out0 + o, u0, u1, t->w[o]);
+
+    static const uint32_t one[2] = {1, OUTS}, block[2] = {BLOCK_ROWS, BLOCK_OUTS};
+    uint32_t r = 0;
+    for (; r + BLOCK_ROWS <= t->rows; r += BLOCK_ROWS) {
+        const float *x[BLOCK_ROWS];
+        for (uint32_t i = 0; i < BLOCK_ROWS; i++)
+            x[i] = x_row(a, t->row0 + r + i, c0);
+        for (uint32_t o = 0; o < OUTS; o += BLOCK_OUTS)
+            dot_block((vec(*)[OUTS]) & t->sum[r][o], x, &t->w[o][skip], cols, block);
+    }
+    for (; r < t->rows; r++) {
+        const float *x = x_row(a, t->row0 + r, c0);
+        dot_block(&t->sum[r], &x, &t->w[0][skip], cols, one);
+    }
+}
+
+static void tile_store(const struct tile *t, const struct linear_args *a, uint32_t part)
+{
+    bool add = a->add_parts && part > 0;
+    const float *bias = a->add_parts && part + 1 == a->parts ? a->bias : NULL;
+    for (uint32_t r = 0; r < t->rows; r++) {
+        float *y = a->y + (size_t)(t->row0 + r) * a->ldy + (t->out0 - a->out0);
+        if (!a->add_parts) y += part * a->part_step;
+        for (uint32_t o = 0; o < t->outs; o++) {
+            float s = v_sum(t->sum[r][o]);
+            if (add) s = y[o] + s;
+            if (bias) s += bias[t->out0 + o];
+            y[o] = s;
+        }
+    }
+}
+
+static void linear(const struct linear_args *a)
+{
+    struct tile t;
+    memset(t.w, 0, sizeof t.w); /* a last, narrow tile multiplies rows that nobody unpacked */
+    for (t.out0 = a->out0; t.out0 < a->out1; t.out0 += OUTS) {
+        t.outs = least(OUTS, a->out1 - t.out0);
+        for (t.row0 = 0; t.row0 < a->n; t.row0 += TILE_ROWS) {
+            t.rows = least(TILE_ROWS, a->n - t.row0);
+            for (uint32_t p = 0; p < a->parts; p++) {
+                for (uint32_t r = 0; r < t.rows; r++)
+                    for (uint32_t o = 0; o < OUTS; o++)
+                        t.sum[r][o] = v_zero();
+                for (uint32_t c = a->border[p]; c < a->border[p + 1]; c += CHUNK)
+                    tile_add(&t, a, c, least(c + CHUNK, a->border[p + 1]));
+                tile_store(&t, a, p);
+            }
+        }
+    }
+}
+
+/* Scores -> weights exp(s - m), in place; returns their sum, the sink's share included. Summed in
+ * double, by position: gpt-oss spec 2.5. */
+static double softmax_with_sink(float *s, uint32_t n, float sink)
+{
+    float m = sink;
+    for (uint32_t i = 0; i < n; i++)
+        m = s[i] > m ? s[i] : m;
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        s[i] = expf(s[i] - m);
+        sum += (double)s[i];
+    }
+    return sum + (double)expf(sink - m);
+}
+
+static const float *value_at(const struct attention_args *a, uint32_t pos)
+{
+    return a->v_blocks[pos / a->block_tokens] + (size_t)(pos % a->block_tokens) * a->d;
+}
+
+/* out = sum over positions, in order, of p[i] * v[i], for `vecs` vectors of columns. */
+static ALWAYS_INLINE void weigh_values(const struct attention_args *a, const float *p, uint32_t c,
+                                       const uint32_t vecs, float *out)
+{
+    vec s[4];
+    UNROLL for (uint32_t i = 0; i < vecs; i++) s[i] = v_zero();
+    for (uint32_t pos = a->first; pos <= a->last; pos++) {
+        const float *v = value_at(a, pos) + c;
+        vec w = v_set1(p[pos - a->first]);
+        UNROLL for (uint32_t i = 0; i < vecs; i++) s[i] = v_fma(w, v_load(v + i * LANES), s[i]);
+    }
+    UNROLL for (uint32_t i = 0; i < vecs; i++) v_store(out + c + i * LANES, s[i]);
+}
+
+/* The same for the last n columns, fewer than a vector. */
+static void weigh_tail(const struct attention_args *a, const float *p, uint32_t n, float *out)
+{
+    vec s = v_zero();
+    for (uint32_t pos = a->first; pos <= a->last; pos++)
+        s = v_fma(v_set1(p[pos - a->first]), v_load_n(value_at(a, pos) + a->d - n, n), s);
+    v_store_n(out + a->d - n, n, s);
+}
+
+static void attention(const struct attention_args *a)
+{
+    uint32_t n = a->last - a->first + 1;
+    for (uint32_t pos = a->first; pos <= a->last; pos++) {
+        const float *k =
+            a->k_blocks[pos / a->block_tokens] + (size_t)(pos % a->block_tokens) * a->d;
+        for (uint32_t h = 0; h < a->g; h++)
+            a->scores[(size_t)h * n + pos - a->first] =
+                dot(a->q + (size_t)h * a->d, k, a->d) * a->scale;
+    }
+    for (uint32_t h = 0; h < a->g; h++) {
+        float *s = a->scores + (size_t)h * n, *out = a->out + (size_t)h * a->d;
+        float scale = (float)(1 / softmax_with_sink(s, n, a->sinks[h]));
+        uint32_t c = 0;
+        for (; c + 4 * LANES <= a->d; c += 4 * LANES)
+            weigh_values(a, s, c, 4, out);
+        for (; c + LANES <= a->d; c += LANES)
+            weigh_values(a, s, c, 1, out);
+        if (c < a->d) weigh_tail(a, s, a->d - c, out);
+        for (uint32_t i = 0; i < a->d; i++)
+            out[i] *= scale;
+    }
+}
+
+static void rmsnorm(const float *x, const float *w, float eps, uint32_t n, float *out)
+{
+    float scale = 1 / sqrtf(dot(x, x, n) / (float)n + eps);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = x[i] * scale * w[i];
+}
+
+static void rope(float *x, const float *c, const float *s, uint32_t d)
+{
+    for (uint32_t i = 0; i < d / 2; i++) {
+        float a = x[i], b = x[i + d / 2];
+        x[i] = a * c[i] - b * s[i];
+        x[i + d / 2] = b * c[i] + a * s[i];
+    }
+}
+
+static void swiglu(const float *gate, const float *up, uint32_t n, float alpha, float limit,
+                   float *a)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float g = gate[i] < limit ? gate[i] : limit;
+        float u = up[i] < limit ? up[i] : limit;
+        u = u > -limit ? u : -limit;
+        a[i] = g / (1 + expf(-alpha * g)) * (u + 1);
+    }
+}
+
+static void axpy(float s, const float *x, uint32_t n, float *y)
+{
+    vec sv = v_set1(s);
+    uint32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store(y + i, v_fma(sv, v_load(x + i), v_load(y + i)));
+    if (i < n) v_store_n(y + i, n - i, v_fma(sv, v_load_n(x + i, n - i), v_load_n(y + i, n - i)));
+}
+
+#define KERNELS_TABLE(NAME)                                                                        \
+    {                                                                                              \
+        .name = NAME, .linear = linear, .attention = attention, .rmsnorm = rmsnorm, .rope = rope,  \
+        .swiglu = swiglu, .axpy = axpy                                                             \
+    }
+
+#endif

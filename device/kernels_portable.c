@@ -1,0 +1,134 @@
+/* kernels_portable.c - the kernels in C that any compiler takes: the definition. */
+#include "device/kernels.h"
+
+#include <string.h>
+
+#define LANES      4
+#define OUTS       4
+#define BLOCK_ROWS 2
+#define BLOCK_OUTS 4
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+
+static inline vec v_zero(void)
+{
+    return (vec){0};
+}
+
+static inline vec v_set1(float f)
+{
+    return (vec){f, f, f, f};
+}
+
+static inline vec v_load(const float *p)
+{
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline vec v_load_n(const float *p, uint32_t n)
+{
+    vec v = {0};
+    memcpy(&v, p, n * sizeof *p);
+    return v;
+}
+
+static inline void v_store(float *p, vec v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+static inline void v_store_n(float *p, uint32_t n, vec v)
+{
+    memcpy(p, &v, n * sizeof *p);
+}
+
+static inline vec v_fma(vec a, vec b, vec c)
+{
+    return a * b + c;
+}
+
+static inline float v_sum(vec v)
+{
+    return (v[0] + v[2]) + (v[1] + v[3]);
+}
+
+static const float fp4_values[16] = {0,    .5f,  1,  1.5f,  2,  3,  4,  6,
+                                     -0.f, -.5f, -1, -1.5f, -2, -3, -4, -6};
+
+static uint16_t load_u16(const uint8_t *p)
+{
+    uint16_t u;
+    memcpy(&u, p, sizeof u);
+    return u;
+}
+
+static void unpack_q8(const uint8_t *p, uint32_t blocks, float *out)
+{
+    for (; blocks--; p += 34, out += BLOCK_COLS) {
+        float d = f16_to_f32(load_u16(p));
+        for (uint32_t i = 0; i < BLOCK_COLS; i++)
+            out[i] = d * (float)(int8_t)p[2 + i];
+    }
+}
+
+static void unpack_mxfp4(const uint8_t *p, const uint8_t *scales, uint32_t blocks, float *out)
+{
+    for (; blocks--; p += 16, out += BLOCK_COLS) {
+        float d = e8m0_to_f32(*scales++);
+        for (uint32_t i = 0; i < 16; i++) {
+            out[2 * i] = d * fp4_values[p[i] & 15];
+            out[2 * i + 1] = d * fp4_values[p[i] >> 4];
+        }
+    }
+}
+
+static void unpack_mxfp4_ggml(const uint8_t *p, uint32_t blocks, float *out)
+{
+    for (; blocks--; p += 17, out += BLOCK_COLS) {
+        float d = e8m0_to_f32(p[0]);
+        for (uint32_t i = 0; i < 16; i++) {
+            out[i] = d * fp4_values[p[1 + i] & 15];
+            out[i + 16] = d * fp4_values[p[1 + i] >> 4];
+        }
+    }
+}
+
+static void unpack(const struct weight *w, uint32_t row, uint32_t c0, uint32_t c1, float *out)
+{
+    const uint8_t *p = w->data + row * w->row_step_bytes + dtype_row_bytes(w->type, c0);
+    uint32_t n = c1 - c0;
+    switch (w->type) {
+    case DT_F32:
+        memcpy(out, p, (size_t)n * sizeof *out);
+        break;
+    case DT_F16:
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = f16_to_f32(load_u16(p + 2 * i));
+        break;
+    case DT_BF16:
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = bf16_to_f32(load_u16(p + 2 * i));
+        break;
+    case DT_Q8_0:
+        unpack_q8(p, n / BLOCK_COLS, out);
+        break;
+    case DT_MXFP4:
+        unpack_mxfp4(p, w->scales + row * w->scale_step_bytes + c0 / BLOCK_COLS, n / BLOCK_COLS,
+                     out);
+        break;
+    case DT_MXFP4_GGML:
+        unpack_mxfp4_ggml(p, n / BLOCK_COLS, out);
+        break;
+    }
+}
+
+#include "device/kernels_impl.h"
+
+const struct kernels kernels_portable = KERNELS_TABLE("portable");
+
+void weight_row(const struct weight *w, uint32_t r, float *out)
+{
+    unpack(w, r, 0, w->cols, out);
+}
