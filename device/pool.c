@@ -1,4 +1,6 @@
 /* pool.c - a few threads, one job at a time, sleeping in between. */
+#include "config.h" /* first: sched.h shows the affinity calls only with _GNU_SOURCE */
+
 #include "device/pool.h"
 
 #include <pthread.h>
