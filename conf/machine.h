@@ -3,6 +3,8 @@
 #ifndef CONF_MACHINE_H
 #define CONF_MACHINE_H
 
+#include "base/err.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,12 +31,17 @@ struct machine_spec {
     uint64_t layer_fixed_ns; /* per layer and step, two in-sled collectives included */
     uint64_t step_fixed_ns;  /* per step on the host, not overlapped */
     uint64_t ttft_floor_ns;  /* a first token never leaves earlier than this after arrival */
-    uint64_t seq_fixed_ns;   /* per sequence in a step */
+    uint64_t seq_fixed_ns;   /* per sequence in a step, shared by the chips of the replica */
     double router_zipf_s;    /* skew of the experts chosen: 0 = uniform */
     double kv_fraction;      /* of the HBM that the weights leave: for KV blocks */
     struct link_spec link[LINK_LEVELS];
     double tdp_watts;
     double power_idle, power_decode, power_prefill; /* shares of tdp_watts */
 };
+
+/* Reads a machine: a name that conf_find(CONF_MACHINE) knows, or a path. Errors name file, line and
+ * rule. machine_load_file takes a path only. */
+enum err machine_load(struct machine_spec *m, const char *name, struct error *e);
+enum err machine_load_file(struct machine_spec *m, const char *path, struct error *e);
 
 #endif

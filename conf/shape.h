@@ -65,4 +65,9 @@ uint64_t shape_head_bytes(const struct model_shape *s);      /* the unembedding 
 uint64_t shape_kv_bytes_per_token_layer(const struct model_shape *s); /* K and V in BF16 */
 uint32_t shape_full_layers(const struct model_shape *s);              /* layers without a window */
 
+/* Reads a shape: a name that conf_find(CONF_SHAPE) knows, or a path. Errors name file, line and
+ * rule. shape_load_file takes a path only. */
+enum err shape_load(struct model_shape *s, const char *name, struct error *e);
+enum err shape_load_file(struct model_shape *s, const char *path, struct error *e);
+
 #endif
