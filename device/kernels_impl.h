@@ -3,7 +3,8 @@
  *
  * The including file gives: LANES; vec; v_zero, v_set1, v_load, v_load_n (the first n lanes, the
  * rest 0), v_store, v_store_n, v_fma (a * b + c), v_sum (of the lanes, in a fixed order);
- * unpack(w, row, col0, col1, out) for whole blocks; OUTS, outputs of a tile; BLOCK_ROWS x
+ * unpack_f16, unpack_bf16(bytes, n, out), unpack_q8, unpack_mxfp4_ggml(bytes, blocks, out),
+ * unpack_mxfp4(bytes, scales, blocks, out); OUTS, outputs of a tile; BLOCK_ROWS x
  * BLOCK_OUTS, the sums that are kept in registers.
  *
  * Order of summation. A part of a dot product is one vector of LANES sums: lane j adds the columns
@@ -33,9 +34,36 @@ struct tile {
     uint32_t out0, outs, row0, rows;
 };
 
-static uint32_t least(uint32_t a, uint32_t b)
+static inline uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+/* Columns [c0, c1) of a row as f32; borders of blocks where the type has them. */
+static void unpack(const struct weight *w, uint32_t row, uint32_t c0, uint32_t c1, float *out)
+{
+    const uint8_t *p = w->data + row * w->row_step_bytes + dtype_row_bytes(w->type, c0);
+    uint32_t n = c1 - c0, blocks = n / BLOCK_COLS;
+    switch (w->type) {
+    case DT_F32:
+        memcpy(out, p, (size_t)n * sizeof *out);
+        break;
+    case DT_F16:
+        unpack_f16(p, n, out);
+        break;
+    case DT_BF16:
+        unpack_bf16(p, n, out);
+        break;
+    case DT_Q8_0:
+        unpack_q8(p, blocks, out);
+        break;
+    case DT_MXFP4:
+        unpack_mxfp4(p, w->scales + row * w->scale_step_bytes + c0 / BLOCK_COLS, blocks, out);
+        break;
+    case DT_MXFP4_GGML:
+        unpack_mxfp4_ggml(p, blocks, out);
+        break;
+    }
 }
 
 static ALWAYS_INLINE float dot(const float *a, const float *b, uint32_t n)
@@ -234,9 +262,8 @@ static void swiglu(const float *gate, const float *up, uint32_t n, float alpha, 
                    float *a)
 {
     for (uint32_t i = 0; i < n; i++) {
-        float g = gate[i] < limit ? gate[i] : limit;
-        float u = up[i] < limit ? up[i] : limit;
-        u = u > -limit ? u : -limit;
+        float g = gate[i] > limit ? limit : gate[i]; /* this way round a NaN stays one */
+        float u = up[i] > limit ? limit : up[i] < -limit ? -limit : up[i];
         a[i] = g / (1 + expf(-alpha * g)) * (u + 1);
     }
 }

@@ -64,6 +64,18 @@ static uint16_t load_u16(const uint8_t *p)
     return u;
 }
 
+static void unpack_f16(const uint8_t *p, uint32_t n, float *out)
+{
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = f16_to_f32(load_u16(p + 2 * i));
+}
+
+static void unpack_bf16(const uint8_t *p, uint32_t n, float *out)
+{
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = bf16_to_f32(load_u16(p + 2 * i));
+}
+
 static void unpack_q8(const uint8_t *p, uint32_t blocks, float *out)
 {
     for (; blocks--; p += 34, out += BLOCK_COLS) {
@@ -92,35 +104,6 @@ static void unpack_mxfp4_ggml(const uint8_t *p, uint32_t blocks, float *out)
             out[i] = d * fp4_values[p[1 + i] & 15];
             out[i + 16] = d * fp4_values[p[1 + i] >> 4];
         }
-    }
-}
-
-static void unpack(const struct weight *w, uint32_t row, uint32_t c0, uint32_t c1, float *out)
-{
-    const uint8_t *p = w->data + row * w->row_step_bytes + dtype_row_bytes(w->type, c0);
-    uint32_t n = c1 - c0;
-    switch (w->type) {
-    case DT_F32:
-        memcpy(out, p, (size_t)n * sizeof *out);
-        break;
-    case DT_F16:
-        for (uint32_t i = 0; i < n; i++)
-            out[i] = f16_to_f32(load_u16(p + 2 * i));
-        break;
-    case DT_BF16:
-        for (uint32_t i = 0; i < n; i++)
-            out[i] = bf16_to_f32(load_u16(p + 2 * i));
-        break;
-    case DT_Q8_0:
-        unpack_q8(p, n / BLOCK_COLS, out);
-        break;
-    case DT_MXFP4:
-        unpack_mxfp4(p, w->scales + row * w->scale_step_bytes + c0 / BLOCK_COLS, n / BLOCK_COLS,
-                     out);
-        break;
-    case DT_MXFP4_GGML:
-        unpack_mxfp4_ggml(p, n / BLOCK_COLS, out);
-        break;
     }
 }
 
