@@ -1,5 +1,6 @@
 /* test_model.c - whole models as scripts/make-model writes them: every format holds the same
  * numbers; what is missing, misshapen or foreign is refused by name. */
+#include "base/buf.h"
 #include "engine/model.h"
 #include "tests/unit/tap.h"
 
@@ -170,6 +171,42 @@ START_TEST(the_shape_is_that_of_the_file)
 }
 END_TEST
 
+/* Both formats' vocabularies must cut the same text into the same ids. */
+START_TEST(the_tokenizer_comes_with_the_model)
+{
+    static const char text[] = "the <|start|> h\xc3\xa9llo or\n an other";
+    static const char *const paths[] = {MODELS "tiny-0/hf", MODELS "tiny-0/public.gguf"};
+    struct tokens ids[2] = {{0}, {0}};
+    for (int i = 0; i < 2; i++) {
+        struct error e = {0};
+        struct model *m = must_open(paths[i]);
+        struct tokenizer *t = model_tokenizer(m, &e);
+        ck_assert_msg(t != NULL, "%s", e.text);
+        ck_assert_uint_eq(tokenizer_size(t), 320);
+        ck_assert_uint_eq(tokenizer_harmony(t)->call, 319);
+        ck_assert_uint_eq(tokenizer_harmony(t)->ret, 313);
+        ck_assert(tokenizer_is_special(t, 319) && !tokenizer_is_special(t, 310));
+        ck_assert(!tokenizer_is_used(t, 300)); /* [PAD300] */
+        tokenizer_encode(t, text, sizeof text - 1, &ids[i]);
+        struct buf back = {0};
+        for (uint32_t k = 0; k < ids[i].n; k++) {
+            uint32_t n;
+            const char *bytes = tokenizer_bytes(t, ids[i].ids[k], &n);
+            buf_add(&back, bytes, n);
+        }
+        ck_assert_str_eq(back.data, text);
+        buf_free(&back);
+        tokenizer_free(t);
+        model_free(m);
+    }
+    ck_assert_uint_eq(ids[0].n, ids[1].n);
+    ck_assert_mem_eq(ids[0].ids, ids[1].ids, ids[0].n * sizeof *ids[0].ids);
+    ck_assert_uint_lt(ids[0].n, sizeof text - 1); /* merges were used */
+    tokens_free(&ids[0]);
+    tokens_free(&ids[1]);
+}
+END_TEST
+
 int main(void)
 {
     if (access(MODELS "tiny-0.stamp", R_OK) != 0) {
@@ -180,6 +217,7 @@ int main(void)
     TCase *t = tcase_create("model");
     tcase_add_test(t, every_format_holds_the_same_numbers);
     tcase_add_test(t, the_shape_is_that_of_the_file);
+    tcase_add_test(t, the_tokenizer_comes_with_the_model);
     suite_add_tcase(s, t);
     return tap_run(s);
 }
