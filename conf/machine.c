@@ -93,3 +93,13 @@ enum err machine_load(struct machine_spec *m, const char *name, struct error *e)
     enum err rc = conf_find(CONF_MACHINE, name, path, e);
     return rc ? rc : machine_load_file(m, path, e);
 }
+
+uint32_t machine_sled(const struct machine_spec *m, uint32_t chip)
+{
+    return chip / m->chips_per_sled;
+}
+
+uint32_t machine_rack(const struct machine_spec *m, uint32_t chip)
+{
+    return machine_sled(m, chip) / m->sleds_per_rack;
+}

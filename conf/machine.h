@@ -39,6 +39,10 @@ struct machine_spec {
     double power_idle, power_decode, power_prefill; /* shares of tdp_watts */
 };
 
+/* Sled and rack of a chip. */
+uint32_t machine_sled(const struct machine_spec *m, uint32_t chip);
+uint32_t machine_rack(const struct machine_spec *m, uint32_t chip);
+
 /* Reads a machine: a name that conf_find(CONF_MACHINE) knows, or a path. Errors name file, line and
  * rule. machine_load_file takes a path only. */
 enum err machine_load(struct machine_spec *m, const char *name, struct error *e);

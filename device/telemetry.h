@@ -20,6 +20,7 @@ struct chip_counters {
 
 struct telemetry;
 
+/* NULL when there is no memory. The plan is complete. */
 struct telemetry *telemetry_new(const struct machine_spec *m, const struct plan *p,
                                 const struct model_shape *timed);
 void telemetry_free(struct telemetry *t);
@@ -33,9 +34,5 @@ void telemetry_state(struct telemetry *t, uint32_t r, enum chip_state s);
 
 uint32_t telemetry_chips(const struct telemetry *t);
 const struct chip_counters *telemetry_chip(const struct telemetry *t, uint32_t chip);
-
-/* Sled and rack of a chip. */
-uint32_t machine_sled(const struct machine_spec *m, uint32_t chip);
-uint32_t machine_rack(const struct machine_spec *m, uint32_t chip);
 
 #endif
