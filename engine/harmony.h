@@ -58,7 +58,8 @@ enum err harmony_render(const struct tokenizer *t, const struct chat *c, struct 
                         struct error *e);
 
 /* The TypeScript-like text of a tools section ("# Tools ...", without instructions); used by the
- * renderer, open for the golden tests. `namespace_json` as in tests/golden. */
+ * renderer, open for the golden tests. Nothing when there are no tools. ERR_INVAL with a message
+ * that names tools[i].parameters: no JSON, no object, nested too deep. */
 enum err harmony_tools_text(const struct chat_tool *tools, uint32_t n, struct buf *out,
                             struct error *e);
 
@@ -95,11 +96,12 @@ enum harmony_place { PLACE_MARKUP, PLACE_CONTENT, PLACE_REASONING, PLACE_CALL };
 
 /* Feeds one sampled id (stop ids included); may emit deltas. Returns true when generation should
  * stop here although no stop id came (the model starts to speak for someone else, or a second final
- * answer). */
+ * answer); fed on nevertheless, the former's text is reasoning and the latter's content. */
 bool harmony_feed(struct harmony_parser *p, uint32_t id);
 enum harmony_place harmony_place(const struct harmony_parser *p);
 
-/* No more ids: emits what is held back (an open header's words, half a character as U+FFFD). */
+/* No more ids: emits what is held back (an open header's words, half a character as U+FFFD) and
+ * ends an open call, which does not count as complete. */
 void harmony_finish(struct harmony_parser *p);
 
 uint32_t harmony_reasoning_tokens(const struct harmony_parser *p);
