@@ -149,6 +149,8 @@ START_TEST(every_format_holds_the_same_numbers)
     same_model(MODELS "tiny-0/hf", MODELS "tiny-0/f16.gguf", 1e-7);
     same_model(MODELS "tiny-0/hf", MODELS "tiny-0/public.gguf", 0.01);
     same_model(MODELS "tiny8kv-0/hf", MODELS "tiny8kv-0/f32.gguf", 0);
+    same_model(MODELS "tiny-0/hf", MODELS "parts-0/hf", 0); /* two shards and one */
+    same_model(MODELS "tiny-0/public.gguf", MODELS "parts-0/public-00001-of-00003.gguf", 0);
 }
 END_TEST
 
