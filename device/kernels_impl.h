@@ -158,9 +158,10 @@ static void tile_store(const struct tile *t, const struct linear_args *a, uint32
 static void linear(const struct linear_args *a)
 {
     struct tile t;
-    memset(t.w, 0, sizeof t.w); /* a last, narrow tile multiplies rows that nobody unpacked */
     for (t.out0 = a->out0; t.out0 < a->out1; t.out0 += OUTS) {
         t.outs = least(OUTS, a->out1 - t.out0);
+        /* A last, narrow tile multiplies rows of it that nobody unpacked. */
+        if (t.outs < OUTS) memset(t.w[t.outs], 0, (OUTS - t.outs) * sizeof t.w[0]);
         for (t.row0 = 0; t.row0 < a->n; t.row0 += TILE_ROWS) {
             t.rows = least(TILE_ROWS, a->n - t.row0);
             for (uint32_t p = 0; p < a->parts; p++) {

@@ -84,7 +84,7 @@ float *kvstore_v(const struct kvstore *s, uint32_t layer, uint32_t head, uint32_
     return kvstore_k(s, layer, head, block) + s->head_floats / 2;
 }
 
-uint32_t kvstore_blocks(const struct kvstore *s, uint32_t layer)
+uint32_t kvstore_blocks(const struct kvstore *s, bool sliding)
 {
-    return s->kinds[s->sliding[layer]].blocks;
+    return s->kinds[sliding].blocks;
 }

@@ -25,7 +25,7 @@ void kvstore_free(struct kvstore *s);
 float *kvstore_k(const struct kvstore *s, uint32_t layer, uint32_t head, uint32_t block);
 float *kvstore_v(const struct kvstore *s, uint32_t layer, uint32_t head, uint32_t block);
 
-/* Blocks of the layer's kind: ids are below this. */
-uint32_t kvstore_blocks(const struct kvstore *s, uint32_t layer);
+/* Blocks of full (false) or sliding layers: ids are below this. */
+uint32_t kvstore_blocks(const struct kvstore *s, bool sliding);
 
 #endif
