@@ -68,8 +68,10 @@ static char *next_line(char *out, int room, void *arg)
     r->next = newline ? newline + 1 : r->end;
     size_t len = (size_t)(end - s);
     if (len + 2 > (size_t)room) {
-        char text[80];
-        snprintf(text, sizeof text, "the line has %zu bytes, at most %d are read", len, room - 2);
+        char text[120];
+        snprintf(text, sizeof text,
+                 "the line has %zu bytes, at most %d are read: use a flag or the environment", len,
+                 room - 2);
         fail(r, ERR_RANGE, text);
     } else if (memchr(s, '\0', len)) {
         fail(r, ERR_PARSE, "a NUL byte");
