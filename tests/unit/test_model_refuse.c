@@ -1,5 +1,7 @@
 /* test_model_refuse.c - real model files with one thing changed: split in other ways they still
  * open, broken they are refused with a message that names the tensor or key. */
+#include "config.h" /* memmem() is GNU */
+
 #include "engine/model.h"
 #include "tests/unit/tap.h"
 
