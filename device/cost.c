@@ -52,12 +52,19 @@ static double rows_paid(const struct machine_spec *m, double rows)
     return rows < m->min_rows ? m->min_rows : rows;
 }
 
-static struct cost of_chip(const struct machine_spec *m, double flops, double bytes,
-                           double flops_per_s)
+/* What a chip does for an op. */
+struct work {
+    double flops;      /* that the model asks for */
+    double paid_flops; /* that the array spends time on: padding, min_rows */
+    double hbm_bytes;
+    double flops_per_s;
+};
+
+static struct cost of_work(const struct machine_spec *m, struct work w)
 {
-    struct cost c = {.flops = flops, .hbm_bytes = bytes};
-    double compute_ns = flops / flops_per_s * 1e9;
-    double hbm_ns = bytes / (m->hbm_bytes_per_s * m->hbm_efficiency) * 1e9;
+    struct cost c = {.flops = w.flops, .hbm_bytes = w.hbm_bytes};
+    double compute_ns = w.paid_flops / w.flops_per_s * 1e9;
+    double hbm_ns = w.hbm_bytes / (m->hbm_bytes_per_s * m->hbm_efficiency) * 1e9;
     if (compute_ns > hbm_ns)
         c.ns[BOUND_COMPUTE] = compute_ns;
     else
@@ -74,7 +81,10 @@ static double bf16_rate(const struct machine_spec *m)
 static struct cost of_linear(const struct machine_spec *m, const struct prog_op *op)
 {
     double elements = (double)op->n * op->k;
-    return of_chip(m, 2 * rows_paid(m, op->rows) * elements, elements * BF16_BYTES, bf16_rate(m));
+    return of_work(m, (struct work){.flops = 2 * op->rows * elements,
+                                    .paid_flops = 2 * rows_paid(m, op->rows) * elements,
+                                    .hbm_bytes = elements * BF16_BYTES,
+                                    .flops_per_s = bf16_rate(m)});
 }
 
 static double padding(const struct machine_spec *m, uint32_t v)
@@ -89,28 +99,39 @@ static struct cost of_experts(const struct machine_spec *m, const struct program
     const struct model_shape *s = &p->shape;
     struct cost none = {0};
     if (op->experts <= 0) return none;
-    double elements = (double)op->n * op->k * padding(m, s->hidden) * padding(m, s->intermediate);
+    double elements = (double)op->n * op->k;
+    double padded = elements * padding(m, s->hidden) * padding(m, s->intermediate);
     double rows = op->experts * rows_paid(m, op->rows / op->experts);
     double element_bytes = plan_expert_element_bytes(s, m);
     bool mx = element_bytes < BF16_BYTES;
-    return of_chip(m, 2 * rows * elements, op->experts * elements * element_bytes,
-                   mx ? m->mx_flops * m->mx_efficiency : bf16_rate(m));
+    return of_work(
+        m, (struct work){.flops = 2 * op->rows * elements,
+                         .paid_flops = 2 * rows * padded,
+                         .hbm_bytes = op->experts * padded * element_bytes,
+                         .flops_per_s = mx ? m->mx_flops * m->mx_efficiency : bf16_rate(m)});
+}
+
+/* Bytes of one token's keys and values in one layer, of the chip's heads. */
+static double kv_bytes(const struct program *p)
+{
+    return (double)shape_kv_bytes_per_token_layer(&p->shape) / p->plan.attn_tp;
 }
 
 /* Two products of head_dim for each key and query head; each distinct key and value read once. */
 static struct cost of_attention(const struct machine_spec *m, const struct program *p,
                                 const struct prog_op *op)
 {
-    double key_bytes = (double)shape_kv_bytes_per_token_layer(&p->shape) / p->plan.attn_tp;
-    return of_chip(m, 4.0 * (double)op->kv_tokens * op->n, (double)op->kv_seq_tokens * key_bytes,
-                   bf16_rate(m));
+    double flops = 4.0 * (double)op->kv_tokens * op->n;
+    return of_work(m, (struct work){.flops = flops,
+                                    .paid_flops = flops,
+                                    .hbm_bytes = (double)op->kv_seq_tokens * kv_bytes(p),
+                                    .flops_per_s = bf16_rate(m)});
 }
 
-static struct cost of_kv_write(const struct machine_spec *m, const struct program *p,
-                               const struct prog_op *op)
+/* Moves bytes, computes nothing to speak of. */
+static struct cost of_move(const struct machine_spec *m, double bytes)
 {
-    double key_bytes = (double)shape_kv_bytes_per_token_layer(&p->shape) / p->plan.attn_tp;
-    return of_chip(m, 0, op->rows * key_bytes, bf16_rate(m));
+    return of_work(m, (struct work){.hbm_bytes = bytes, .flops_per_s = bf16_rate(m)});
 }
 
 static struct cost of_one_layer(const struct machine_spec *m, const struct program *p,
@@ -121,7 +142,7 @@ static struct cost of_one_layer(const struct machine_spec *m, const struct progr
     if (!op->rows) return none;
     switch (op->kind) {
     case OP_EMBED:
-        return of_chip(m, 0, (double)op->rows * op->n * BF16_BYTES, bf16_rate(m));
+        return of_move(m, (double)op->rows * op->n * BF16_BYTES);
     case OP_QKV:
     case OP_O_PROJ:
     case OP_ROUTE:
@@ -133,7 +154,7 @@ static struct cost of_one_layer(const struct machine_spec *m, const struct progr
     case OP_ATTENTION:
         return of_attention(m, p, op);
     case OP_ROPE_KV:
-        return of_kv_write(m, p, op);
+        return of_move(m, op->rows * kv_bytes(p));
     default: /* norms: activations only */
         return none;
     }

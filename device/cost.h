@@ -1,11 +1,13 @@
 /* cost.h - FRONT DOOR. Prices a program on a machine: pure, no data, no clock, no heap.
  *
- * Time of an op on a chip = max(FLOPs / rate, HBM bytes / bandwidth). FLOPs are those of the padded
- * shapes, with at least min_rows rows for each matrix; HBM bytes are the weights, once an op, and
- * the KV cache: activations stay in SBUF. A collective = bytes / link bandwidth of the level it
- * crosses, plus that level's latency beyond the sled's, which layer_fixed_ns already holds. A step
- * adds layer_fixed_ns a layer, step_fixed_ns once, and seq_fixed_ns for each sequence, shared by
- * the chips of the replica. Source: hardware spec sections 4.3, 6.3 and 7. */
+ * Time of an op on a chip = max(FLOPs / rate, HBM bytes / bandwidth). FLOPs that take time are
+ * those of the padded shapes, with at least min_rows rows for each matrix; those that are counted
+ * are what the model asks for, so that counted / peak is the utilisation. HBM bytes are the
+ * weights, once an op, and the KV cache: activations stay in SBUF. A collective = bytes / link
+ * bandwidth of the level it crosses, plus that level's latency beyond the sled's, which
+ * layer_fixed_ns already holds. A step adds layer_fixed_ns a layer, step_fixed_ns once, and
+ * seq_fixed_ns for each sequence, shared by the chips of the replica. Source: hardware spec
+ * sections 4.3, 6.3 and 7. */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
 
