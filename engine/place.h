@@ -1,0 +1,18 @@
+/* place.h - which replica a new request goes to. Pure. */
+#ifndef ENGINE_PLACE_H
+#define ENGINE_PLACE_H
+
+#include <stdint.h>
+
+struct place_replica {
+    uint64_t outstanding_tokens; /* that its requests have yet to compute, about */
+    uint32_t cached_tokens;      /* of the new request's prompt, in its prefix cache */
+};
+
+/* The replica with the least to do once it has the request: what it has, and the part of the prompt
+ * that it would have to compute. A cached prefix so weighs as much as it saves. Ties go round:
+ * `last` is the replica chosen before. n >= 1. */
+uint32_t place_pick(const struct place_replica *replicas, uint32_t n, uint32_t prompt_tokens,
+                    uint32_t last);
+
+#endif
