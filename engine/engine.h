@@ -46,6 +46,8 @@ struct engine_options {
     uint32_t threads;        /* host compute threads, 0 = all cores */
     const char *isa;         /* "auto" ... */
     const uint64_t *allowed; /* bitmap of ids that may be sampled, borrowed; NULL = all */
+    bool hold;               /* nothing runs before engine_start(): with CLOCK_VIRTUAL, what was
+                                submitted before gives the same events, whatever the host does */
     /* One batch of events a step, on the engine's thread; the receiver owns it (gen_batch_free).
      * Must not block. */
     void (*deliver)(void *arg, struct gen_batch *batch);
@@ -64,6 +66,7 @@ struct gen_request {
     uint32_t n_stops;
     uint64_t cache_salt; /* isolates the prefix cache; 0 = shared */
     int32_t priority;    /* lower runs earlier */
+    struct virt arrive;  /* not before this emulated time; 0 = now */
     void *user;          /* given back in each event; must live until GEN_END is delivered */
 };
 
@@ -100,6 +103,8 @@ enum err engine_submit(struct engine *e, const struct gen_request *r, uint64_t *
 /* From any thread, any time, unknown ids are ignored. GEN_END with FINISH_ABORT follows, unless the
  * end is already on its way. */
 void engine_cancel(struct engine *e, uint64_t id);
+/* Ends options.hold; else no effect. */
+void engine_start(struct engine *e);
 /* No new requests from now on; running ones go on. */
 void engine_drain(struct engine *e);
 
