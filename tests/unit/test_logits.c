@@ -141,6 +141,7 @@ static const struct {
     {"tiny-0", "bf16.gguf", "logits.f64"},
     {"tiny-0", "f16.gguf", "logits.f64"},
     {"tiny-0", "public.gguf", "logits-public.f64"},
+    {"neutral-0", "f32.gguf", "logits.f64"},
     {"tiny-1", "hf", "logits.f64"},
     {"tiny-1", "f32.gguf", "logits.f64"},
     {"tiny-1", "public.gguf", "logits-public.f64"},
