@@ -67,7 +67,7 @@ static void nullable_type(struct writer *w, const json_t *schema, size_t indent,
     size_t start = w->out->len;
     type_text(w, schema, indent, depth);
     if (json_is_true(json_object_get(schema, "nullable")) && !w->out->failed &&
-        !memmem(w->out->data + start, w->out->len - start, "null", 4))
+        !strstr(w->out->data + start, "null"))
         buf_str(w->out, " | null");
 }
 
