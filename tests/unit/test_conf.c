@@ -264,7 +264,8 @@ END_TEST
 
 START_TEST(every_machine_and_model_loads)
 {
-    static const char *const machines[] = {"trn3-ultraserver", "trn2-ultraserver"};
+    static const char *const machines[] = {"trn3-ultraserver", "trn2-ultraserver", "h100-vllm",
+                                           "h200-vllm",        "b200-vllm",        "b200-trtllm"};
     static const char *const models[] = {"gpt-oss-120b", "gpt-oss-20b", "nano"};
     char data[1024];
     snprintf(data, sizeof data, "%s/conf", source_dir());
