@@ -92,6 +92,23 @@ START_TEST(trn3_decodes_as_the_model_column_says)
 }
 END_TEST
 
+START_TEST(trn3_decodes_a_smaller_model_in_about_the_measured_time)
+{
+    /* hardware spec 3.3, T3: gpt-oss-20b in BF16 on one chip, a fused kernel; gate: 20 % */
+    static const struct {
+        uint32_t context;
+        double ms;
+    } cases[] = {{640, 5.88}, {2048, 4.92}, {4096, 4.85}, {8192, 4.98}};
+    struct machine_spec m = trn3;
+    m.mx_native = false;
+    big.layers = 24;
+    big.experts = 32;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        near(step_ms(&m, (struct step){"1x1", 1, 1, cases[i].context, false}), cases[i].ms, 0.20,
+             "T3");
+}
+END_TEST
+
 START_TEST(folded_layers_cost_the_same)
 {
     static const char *const plans[] = {"1x1", "72x2", "18x8", "1x144"};
@@ -173,6 +190,7 @@ int main(void)
     tcase_add_checked_fixture(t, load, NULL);
     tcase_add_test(t, trn2_decodes_in_the_measured_time);
     tcase_add_test(t, trn3_decodes_as_the_model_column_says);
+    tcase_add_test(t, trn3_decodes_a_smaller_model_in_about_the_measured_time);
     tcase_add_test(t, folded_layers_cost_the_same);
     tcase_add_test(t, more_work_never_costs_less);
     tcase_add_test(t, throughput_and_prefill_are_plausible);
