@@ -161,6 +161,11 @@ static void count_reasoning(struct harmony_parser *p)
     if (p->in_body) p->message_tokens = 0;
 }
 
+static bool is_final(const struct header_meaning *m, const struct route *r)
+{
+    return m->channel == CHANNEL_FINAL && r->kind == TEXT_CONTENT;
+}
+
 /* <|message|> came: the body starts. Words of the header that are no markup become a message of
  * their own before it; a call's, so that the arguments stay clean, are reasoning. */
 static bool header_done(struct harmony_parser *p)
@@ -168,8 +173,7 @@ static bool header_done(struct harmony_parser *p)
     struct header_meaning m;
     header_read(&p->header, true, &m);
     struct route r = route(p, &m);
-    bool final = m.channel == CHANNEL_FINAL && r.kind == TEXT_CONTENT;
-    bool stop = m.foreign || (final && p->final_done);
+    bool final = is_final(&m, &r), stop = m.foreign || (final && p->final_done);
     if (m.rest.len && !stop) {
         p->anomalies++;
         body_open(p, r.kind == TEXT_CALL ? TEXT_REASONING : r.kind);
@@ -184,7 +188,8 @@ static bool header_done(struct harmony_parser *p)
     return stop;
 }
 
-enum ending { ENDING_SILENT, ENDING_CALL, ENDING_OVERLONG }; /* of a header without <|message|> */
+/* What ends a header without <|message|>. */
+enum ending { ENDING_SILENT, ENDING_CALL, ENDING_OVERLONG, ENDING_NO_MORE };
 
 /* No <|message|> came: what is no markup is the body. It stays open if the header was overlong. */
 static bool header_broken(struct harmony_parser *p, enum ending how)
@@ -195,11 +200,12 @@ static bool header_broken(struct harmony_parser *p, enum ending how)
     if (!header_is_empty(&p->header)) {
         struct route r = route(p, &m);
         bool call = r.kind == TEXT_CALL && how == ENDING_CALL;
-        stop = m.foreign;
+        bool final = is_final(&m, &r);
+        stop = m.foreign || (final && p->final_done && how != ENDING_NO_MORE);
         p->anomalies += m.rest.len > 0 || call || stop;
         if ((m.rest.len && !stop) || call || how == ENDING_OVERLONG) {
             open_routed(p, &r);
-            p->is_final = m.channel == CHANNEL_FINAL && r.kind == TEXT_CONTENT;
+            p->is_final = final;
             count_reasoning(p);
             if (!stop) body_add(p, m.rest.data ? m.rest.data : "", m.rest.len);
             if (how != ENDING_OVERLONG) body_close(p, true);
@@ -209,13 +215,15 @@ static bool header_broken(struct harmony_parser *p, enum ending how)
     return stop;
 }
 
-/* Text where a header was due: it is the answer, without any markup. */
-static void header_was_text(struct harmony_parser *p)
+/* Text where a header was due: it is the answer, without any markup; behind the answer, a second
+ * one, which is not wanted. */
+static bool header_was_text(struct harmony_parser *p)
 {
     p->anomalies++;
     body_open(p, TEXT_CONTENT);
     p->message_tokens = 0;
-    body_add(p, p->header.text.data, p->header.text.len);
+    if (!p->final_done) body_add(p, p->header.text.data, p->header.text.len);
+    return p->final_done;
 }
 
 static enum harmony_place place_of(const struct harmony_parser *p)
@@ -231,7 +239,7 @@ static bool header_text(struct harmony_parser *p, uint32_t id)
     bool stop = false;
     header_add(&p->header, bytes, len);
     if (header_is_hopeless(&p->header))
-        header_was_text(p);
+        stop = header_was_text(p);
     else if (header_is_full(&p->header))
         stop = header_broken(p, ENDING_OVERLONG);
     p->place = place_of(p);
@@ -306,7 +314,7 @@ void harmony_finish(struct harmony_parser *p)
     if (p->in_body)
         body_close(p, false);
     else
-        header_broken(p, ENDING_SILENT);
+        header_broken(p, ENDING_NO_MORE);
     next_header(p, true);
 }
 

@@ -165,6 +165,9 @@ static const struct {
     {"<|start|>user:bob" END, "[stop]", 0, 1},
     {CH "final" MSG "x" END NEXT CH "final" MSG "y" RET, "[c]x[stop]", 0, 1},
     {CH "final" MSG END NEXT CH "final" MSG "y" RET, "[c]y", 0, 0},
+    {CH "final" MSG "x" END NEXT CH "final y" RET, "[c]x[stop]", 0, 1},
+    {CH "final" MSG "x" RET "\n\nand", "[c]x[stop]", 0, 1},
+    {CH "final" MSG "x" RET "\n\n" NEXT CH "analysis" MSG "r", "[c]x[r]r", 0, 0},
     {"<|start|>hello" MSG "x" END, "[c]hello\n\nx", 0, 1},
 };
 
