@@ -128,7 +128,8 @@ void engine_publish(struct engine *e, bool all)
     e->queued = queued;
     s->last_step = now;
     e->published.stats = *s;
-    if (!all && !idle && now.ns - e->chips_published.ns < CHIPS_EVERY_NS) return;
+    bool working = e->n_live && !idle;
+    if (!all && working && now.ns - e->chips_published.ns < CHIPS_EVERY_NS) return;
     publish_chips(e);
     e->chips_published = now;
 }
