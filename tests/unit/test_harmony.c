@@ -143,6 +143,16 @@ START_TEST(analysis_before_the_last_final_is_dropped)
 }
 END_TEST
 
+START_TEST(analysis_behind_the_last_final_is_kept)
+{
+    const struct chat_message m[] = {
+        {.role = ROLE_ASSISTANT, .reasoning = TEXT("r1"), .content = TEXT("a1")},
+        {.role = ROLE_ASSISTANT, .reasoning = TEXT("r2")},
+    };
+    CHECK(m, PROMPT(A("final", "a1") A("analysis", "r2")));
+}
+END_TEST
+
 START_TEST(results_follow_their_calls)
 {
     const struct chat_message m[] = {
@@ -301,6 +311,11 @@ static const struct {
      "{\nz?: \"d\", // default: d\na: any,\n}"},
     {"{\"type\":[\"string\",\"integer\",\"null\"]}", "string | number | null"},
     {"{\"type\":[\"null\",\"string\"],\"nullable\":true}", "null | string"},
+    /* the property's description stands above: the first variant's own is not shown */
+    {"{\"type\":\"object\",\"properties\":{\"p\":{\"description\":\"P\",\"oneOf\":["
+     "{\"type\":\"string\",\"description\":\"V\"},{\"type\":\"number\",\"description\":\"W\","
+     "\"default\":1}]}}}",
+     "{\n// P\np?:\n | string\n | number // W default: 1\n,\n}"},
     {"{}", "any"},
     {"[1]", "tools[0].parameters: must be an object"},
     {"{", "tools[0].parameters: string or '}' expected near end of file"},
@@ -354,6 +369,7 @@ int main(void)
     tcase_add_test(c, instructions_are_joined);
     tcase_add_test(c, tools_without_instructions);
     tcase_add_test(c, analysis_before_the_last_final_is_dropped);
+    tcase_add_test(c, analysis_behind_the_last_final_is_kept);
     tcase_add_test(c, results_follow_their_calls);
     tcase_add_test(c, equal_ids_are_answered_in_turn);
     tcase_add_test(c, empty_assistant_is_silent);

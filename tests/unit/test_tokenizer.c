@@ -188,6 +188,24 @@ START_TEST(one_long_piece_is_not_quadratic)
 }
 END_TEST
 
+START_TEST(of_two_equal_merges_the_first_counts)
+{
+    struct vocab v = byte_vocab();
+    uint32_t list[][2] = {{'t', 'h'}, {'h', 'e'}, {'t', 'h'}};
+    v.merges = malloc(sizeof list);
+    memcpy(v.merges, list, sizeof list);
+    v.n_merges = 3;
+    struct error e = {0};
+    struct tokenizer *t = tokenizer_new(&v, &e);
+    ck_assert_msg(t != NULL, "%s", e.text);
+    struct tokens ids = {0};
+    encode(t, "the", 3, &ids); /* th goes first; the is a token, but no merge makes it */
+    check_ids(&ids, "256 101");
+    tokens_free(&ids);
+    tokenizer_free(t);
+}
+END_TEST
+
 START_TEST(special_text_is_inert_unless_asked)
 {
     struct tokenizer *t = byte_tokenizer();
@@ -335,6 +353,7 @@ int main(void)
     tcase_add_test(c, lowest_rank_first_leftmost_on_ties);
     tcase_add_test(c, long_pieces_merge_like_short_ones);
     tcase_add_test(c, one_long_piece_is_not_quadratic);
+    tcase_add_test(c, of_two_equal_merges_the_first_counts);
     tcase_add_test(c, special_text_is_inert_unless_asked);
     tcase_add_test(c, bad_vocabularies_are_named);
     tcase_add_loop_test(c, json_merges_in_both_forms, 0, 2);
