@@ -601,7 +601,7 @@ START_TEST(unpacking)
     const struct kernels *k = table(_i);
     if (!k) return;
     const uint32_t rows = 255, cols = 32; /* row r: a block with scale r */
-    uint8_t *bytes = room(rows * 34), *scales = room(rows);
+    uint8_t *bytes = room(rows * 64), *scales = room(rows);
     for (int t = 0; t < 6; t++) {
         struct weight w = {.type = types[t],
                            .data = bytes,
@@ -612,7 +612,7 @@ START_TEST(unpacking)
                            .scale_step_bytes = 1};
         if (types[t] == DT_F32) continue; /* copied */
         seed = 7000;
-        for (uint32_t i = 0; i < rows * 34; i++)
+        for (uint32_t i = 0; i < rows * 64; i++)
             bytes[i] = (uint8_t)rnd(256);
         for (uint32_t r = 0; r < rows; r++) {
             scales[r] = (uint8_t)r;

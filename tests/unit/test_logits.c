@@ -212,6 +212,7 @@ START_TEST(plans_and_company)
     uint32_t turn = 0;
     for (int p = 0; invariant[_i / 2].plans[p]; p++)
         for (int c = 0; c < 3; c++, turn++) {
+            if (_i % 2 && turn % 3 != (uint32_t)p % 3) continue; /* the slow table: a third of it */
             struct way w = {.plan = invariant[_i / 2].plans[p],
                             .isa = isa,
                             .chunk = chunks[c],

@@ -27,7 +27,7 @@ START_TEST(each_item_once)
     ck_assert_msg(p != NULL, "%s", e.text);
     if (_i) ck_assert_uint_eq(pool_threads(p), (uint32_t)_i);
     static struct tally t;
-    for (uint32_t job = 0; job < 2000; job++) {
+    for (uint32_t job = 0; job < 500; job++) {
         uint32_t items = job * 7 % (ITEMS + 1);
         memset(&t, 0, sizeof t);
         t.threads = pool_threads(p);
@@ -58,7 +58,7 @@ START_TEST(jobs_are_ordered)
     struct pool *p = pool_new(4, NULL);
     static struct chain c;
     memset(&c, 0, sizeof c);
-    for (uint32_t job = 1; job <= 1000; job++) {
+    for (uint32_t job = 1; job <= 300; job++) {
         pool_run(p, chain_item, &c, ITEMS);
         for (uint32_t i = 0; i < ITEMS; i++)
             ck_assert_uint_eq(c.to[i], job);
@@ -70,7 +70,7 @@ END_TEST
 
 START_TEST(made_and_ended)
 {
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 100; i++) {
         struct pool *p = pool_new(3, NULL);
         static struct chain c;
         if (i % 2) pool_run(p, chain_item, &c, ITEMS);
