@@ -6,6 +6,9 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#ifdef HAVE_AVX2
+#include <cpuid.h>
+#endif
 
 /* Every table that was built, best first; `has` asks the CPU and the operating system. */
 struct candidate {
@@ -24,8 +27,9 @@ static bool has_avx512(void)
 #ifdef HAVE_AVX2
 static bool has_avx2(void)
 {
+    unsigned a, b, c, d; /* clang 14 has no name for F16C */
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 #endif
 
