@@ -105,4 +105,7 @@ void exec_arena_free(struct machine *m);
 /* inv[d / 2] and the concentration of RoPE with YaRN: gpt-oss spec 2.4. */
 float exec_rope_table(const struct model_shape *s, float *inv);
 
+/* Cosines and sines of the batch's positions, into m->rope_cos and rope_sin. */
+void exec_rope_rows(struct machine *m, const struct batch *b);
+
 #endif

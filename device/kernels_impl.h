@@ -20,7 +20,11 @@
 #include <string.h>
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-#define UNROLL        _Pragma("GCC unroll 8")
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
 
 /* Columns unpacked at a time: OUTS rows of them stay in the L1 cache. A multiple of LANES. */
 #define CHUNK 512

@@ -194,13 +194,20 @@ static bool same_plan(const struct plan *a, const struct plan *b)
            a->moe_tp == b->moe_tp && a->chips == b->chips;
 }
 
+static bool same_sizes(const struct model_shape *a, const struct model_shape *b)
+{
+    return a->layers == b->layers && a->hidden == b->hidden && a->q_heads == b->q_heads &&
+           a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->experts == b->experts &&
+           a->experts_per_token == b->experts_per_token && a->intermediate == b->intermediate &&
+           a->vocab == b->vocab;
+}
+
 static enum err check_run(const struct machine *m, const struct program *p, const struct batch *b,
                           struct error *e)
 {
     enum err rc = prog_check(p, e);
     if (rc) return rc;
-    if (!same_plan(&p->plan, &m->plan) || p->shape.layers != m->shape->layers ||
-        p->shape.hidden != m->shape->hidden || p->shape.vocab != m->shape->vocab)
+    if (!same_plan(&p->plan, &m->plan) || !same_sizes(&p->shape, m->shape))
         return err_set(e, ERR_INVAL, "program: made for another model or plan");
     for (uint32_t i = 0; i < p->n_ops; i++)
         if (p->ops[i].repeat != 1)
@@ -234,25 +241,13 @@ static enum err list_logits(struct machine *m, const struct batch *b, struct err
     return ERR_OK;
 }
 
-/* The references form the angle in f32: gpt-oss spec 2.4. */
-static void rotate_rows(struct machine *m, const struct batch *b)
-{
-    uint32_t half = m->shape->head_dim / 2;
-    for (uint32_t r = 0; r < b->n_rows; r++)
-        for (uint32_t i = 0; i < half; i++) {
-            float angle = (float)b->rows[r].pos * m->rope_inv[i];
-            m->rope_cos[(size_t)r * half + i] = m->rope_scale * cosf(angle);
-            m->rope_sin[(size_t)r * half + i] = m->rope_scale * sinf(angle);
-        }
-}
-
 enum err machine_run(struct machine *m, const struct program *p, const struct batch *b,
                      struct error *e)
 {
     enum err rc = check_run(m, p, b, e);
     if (!rc) rc = list_logits(m, b, e);
     if (rc) return rc;
-    rotate_rows(m, b);
+    exec_rope_rows(m, b);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const struct prog_op *op = &p->ops[i];
         struct exec x = {m, p, b, op, &m->weights->layers[op->layer]};

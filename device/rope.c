@@ -1,4 +1,4 @@
-/* rope.c - the frequencies of RoPE with YaRN: gpt-oss spec 2.4. */
+/* rope.c - frequencies and angles of RoPE with YaRN: gpt-oss spec 2.4. */
 #include "device/exec.h"
 
 #include <math.h>
@@ -28,4 +28,16 @@ float exec_rope_table(const struct model_shape *s, float *inv)
         inv[i] = (float)(ramp / (s->rope_factor * f) + (1 - ramp) / f);
     }
     return yarn ? (float)(0.1 * log(s->rope_factor) + 1) : 1;
+}
+
+/* The references form the angle in f32. */
+void exec_rope_rows(struct machine *m, const struct batch *b)
+{
+    uint32_t half = m->shape->head_dim / 2;
+    for (uint32_t r = 0; r < b->n_rows; r++)
+        for (uint32_t i = 0; i < half; i++) {
+            float angle = (float)b->rows[r].pos * m->rope_inv[i];
+            m->rope_cos[(size_t)r * half + i] = m->rope_scale * cosf(angle);
+            m->rope_sin[(size_t)r * half + i] = m->rope_scale * sinf(angle);
+        }
 }

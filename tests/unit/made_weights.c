@@ -1,5 +1,5 @@
 /* made_weights.c - fills matrices with bytes that decode to small numbers. */
-#include "tests/bench/made_weights.h"
+#include "tests/unit/made_weights.h"
 
 #include <math.h>
 #include <stdio.h>

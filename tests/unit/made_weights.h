@@ -1,7 +1,7 @@
 /* made_weights.h - weights of any shape from cheap random bytes, in memory: for benchmarks, and for
  * tests that need a model but no file. */
-#ifndef TESTS_BENCH_MADE_WEIGHTS_H
-#define TESTS_BENCH_MADE_WEIGHTS_H
+#ifndef TESTS_UNIT_MADE_WEIGHTS_H
+#define TESTS_UNIT_MADE_WEIGHTS_H
 
 #include "device/weights.h"
 
