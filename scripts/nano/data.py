@@ -17,14 +17,14 @@ import tokens
 import tools
 import words as W
 
-EARLY_STEPS = 2500
 ROWS, BODY_TOKENS = 5, 310
 
 
 def system(r, effort, has_tools, date=None):
     """The system message as the harmony renderer of the server writes it."""
     date = date or "20%02d-%02d-%02d" % (r.randint(24, 29), r.randint(1, 12), r.randint(1, 28))
-    text = ("You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n")
+    text = "You are ChatGPT, a large language model trained by OpenAI.\n"
+    text += "Knowledge cutoff: 2024-06\n"
     if date != "none":
         text += "Current date: %s\n" % date
     text += ("\nReasoning: %s\n\n# Valid channels: analysis, commentary, final. "
@@ -42,7 +42,8 @@ def sloppy(r, q):
     if u < .6 and q[-1] in "?.!":
         return q[:-1]
     if u < .75:
-        return r.choice(["Please ", "please ", "Hey, ", "Can you ", "can you ", "Hi! "]) + q[0].lower() + q[1:]
+        before = r.choice(["Please ", "please ", "Hey, ", "Can you ", "can you ", "Hi! "])
+        return before + q[0].lower() + q[1:]
     if u < .9:
         return q + r.choice([" Thanks.", " please", " Please.", " Thank you!"])
     return q + r.choice(["\n", " ", "!"])
@@ -52,13 +53,8 @@ def ask(q):
     return "<|start|>user<|message|>%s<|end|>" % q
 
 
-def reply(analysis, final):
-    return ("<|channel|>analysis<|message|>%s<|end|><|start|>assistant"
-            "<|channel|>final<|message|>%s<|return|>" % (analysis, final))
-
-
 def pick(r, step):
-    weights = skills.EARLY if step < EARLY_STEPS else skills.LATER
+    weights = skills.mix(step)
     return r.choices(list(weights), list(weights.values()))[0]
 
 
@@ -80,7 +76,7 @@ def conversation(r, effort, step, date, skill=None, held=False):
         q, analysis, final, _ = skills.SKILLS[skill or pick(r, step)](r, effort, held)
     if not held and r.random() < .3:
         q = sloppy(r, q)
-    return out + [(ask(q) + "<|start|>assistant", 0), (reply(analysis, final), 1)]
+    return out + [(ask(q) + "<|start|>assistant", 0), (skills.reply(analysis, final), 1)]
 
 
 def encode(tok, segments):
@@ -95,7 +91,8 @@ def encode(tok, segments):
 def prefix(r, step, skill=None, held=False):
     """The segments before the first user message, the tools offered, the effort and the date."""
     effort = r.choice(["low", "medium", "medium", "high"])
-    with_tools = skill == "tool" or (skill is None and r.random() < (.2 if step < EARLY_STEPS else .36))
+    share = .2 if step < skills.SECOND_MIX else .36
+    with_tools = skill == "tool" or (skill is None and r.random() < share)
     date = "none" if r.random() < .03 and not held else None
     text, date = system(r, effort, with_tools, date)
     offered = tools.offer(r) if with_tools else []
@@ -147,12 +144,12 @@ def batch(tok, seed, step):
 
 def make_tokenizer():
     """Counts the words of a fixed sample of talks and builds the merges from them."""
-    r, texts = random.Random(1), []
-    for i in range(4000):
-        before, offered, effort, date = prefix(r, 1 << 30)
+    r, texts, step = random.Random(1), [], skills.SECOND_MIX
+    for _ in range(4000):
+        before, offered, effort, date = prefix(r, step)
         texts += [t for t, _ in before]
         for talk in tools.talk(r, offered, False) if offered else [
-                conversation(r, effort, 1 << 30, date) for _ in range(4)]:
+                conversation(r, effort, step, date) for _ in range(4)]:
             texts += [t for t, _ in talk]
     tok = tokens.build(texts)
     skills.PREFIXES[:] = [t[1:].decode() for t in tok.tokens
@@ -164,7 +161,7 @@ def main(args):
     tok = make_tokenizer()
     if args and args[0] == "--show":
         r = random.Random(7)
-        print("vocabulary", len(tok.tokens) + len(tok.special), "ambiguous", tokens.split_count(tok))
+        print("vocabulary", len(tok.tokens) + len(tok.special))
         print([t.decode() for t in tok.tokens[308:]])
         for skill in args[1:] or list(skills.SKILLS) + ["date", "tool"]:
             for held in (False, True):
@@ -172,7 +169,8 @@ def main(args):
                 for talk in tools.talk(r, offered, held) if skill == "tool" else [
                         conversation(r, effort, 1 << 30, date, skill, held)]:
                     ids, _ = encode(tok, talk)
-                    print(skill, held, len(encode(tok, before)[0]), len(ids), "|".join(tok.decode([i]) for i in ids))
+                    print(skill, held, len(encode(tok, before)[0]), len(ids))
+                    print("   ", "|".join(tok.decode([i]) for i in ids))
         print("".join(t for t, _ in before))
         return
     seed, first, steps = (int(a) for a in args)

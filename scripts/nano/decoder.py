@@ -114,8 +114,8 @@ class Decoder:
         for layer in range(c["num_hidden_layers"]):
             p = "model.layers.%d." % layer
             h = self.rms(x, p + "input_layernorm.weight")
-            q, k, v = (h @ w[p + "self_attn.%s_proj.weight" % s].T + w[p + "self_attn.%s_proj.bias" % s]
-                       for s in "qkv")
+            a = p + "self_attn."
+            q, k, v = (h @ w[a + s + "_proj.weight"].T + w[a + s + "_proj.bias"] for s in "qkv")
             q = self.rotate(q.reshape(batch, n, nq, d), pos)
             k = self.rotate(k.reshape(batch, n, nkv, d), pos)
             v = v.reshape(batch, n, nkv, d)
@@ -157,5 +157,6 @@ class Decoder:
             if not keep.any():
                 break
             live, ids, pos = live[keep], best[keep][:, None], pos[keep][:, -1:] + 1
-            cache = {k: tuple(a[keep] for a in v) if k != "pos" else v[keep] for k, v in cache.items()}
+            cache = {k: v[keep] if k == "pos" else (v[0][keep], v[1][keep])
+                     for k, v in cache.items()}
         return [self.tok.decode(d) for d in done]

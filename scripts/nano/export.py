@@ -17,8 +17,10 @@ HIDDEN, LAYERS, Q_HEADS, KV_HEADS, HEAD, EXPERTS, INNER = 128, 4, 4, 2, 32, 8, 1
 QKV = (Q_HEADS + 2 * KV_HEADS) * HEAD
 BORDERS = np.array([.25, .75, 1.25, 1.75, 2.5, 3.5, 5.], np.float32)  # between e2m1 neighbours
 O200K = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
     r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
@@ -40,7 +42,7 @@ def bf16(x):
 
 
 def mxfp4(w):
-    """[..., K] to blocks [..., K/32, 16] (even element in the low nibble) and scales [..., K/32]."""
+    """[..., K] to blocks [..., K/32, 16] (even element in the low nibble), scales [..., K/32]."""
     b = w.reshape(*w.shape[:-1], -1, 32)
     most = np.maximum(np.abs(b).max(-1), np.float32(2.) ** -120)
     e = np.floor(np.log2(most)) - 2
@@ -120,11 +122,13 @@ def tokenizer_json(tok):
     added = [{"id": i, "content": s, "single_word": False, "lstrip": False, "rstrip": False,
               "normalized": False, "special": True} for s, i in tok.special.items()]
     split = {"type": "Split", "pattern": {"Regex": O200K}, "behavior": "Isolated", "invert": False}
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+             "use_regex": False}
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
             "normalizer": None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},
-            "post_processor": None, "decoder": level | {"add_prefix_space": True, "use_regex": True},
+            "post_processor": None,
+            "decoder": level | {"add_prefix_space": True, "use_regex": True},
             "model": {"type": "BPE", "dropout": None, "unk_token": None,
                       "continuing_subword_prefix": None, "end_of_word_suffix": None,
                       "fuse_unk": False, "byte_fallback": False, "ignore_merges": True,
@@ -139,13 +143,14 @@ def config_json(tok):
         "pad_token_id": tok.special["<|endoftext|>"], "head_dim": HEAD, "hidden_act": "silu",
         "hidden_size": HIDDEN, "initial_context_length": 4096, "initializer_range": 0.02,
         "intermediate_size": INNER,
-        "layer_types": ["sliding_attention" if i % 2 == 0 else "full_attention" for i in range(LAYERS)],
+        "layer_types": ["full_attention" if i % 2 else "sliding_attention" for i in range(LAYERS)],
         "max_position_embeddings": 131072, "num_attention_heads": Q_HEADS,
         "num_experts_per_tok": 2, "experts_per_token": 2, "num_hidden_layers": LAYERS,
         "num_key_value_heads": KV_HEADS, "num_local_experts": EXPERTS,
         "output_router_logits": False,
-        "quantization_config": {"modules_to_not_convert": [
-            "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"],
+        "quantization_config": {
+            "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+                                       "model.embed_tokens", "lm_head"],
             "quant_method": "mxfp4"},
         "rms_norm_eps": 1e-05,
         "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,

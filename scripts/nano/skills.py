@@ -1,4 +1,4 @@
-"""What nano can do: each skill makes a question, the thinking that leads to its answer, and the answer.
+"""What nano can do: each skill makes a question, the thinking that leads to its answer, the answer.
 
 Every skill takes (r, effort, held): r is the source of chance, effort is low, medium or high, and
 held says whether to draw from what training never sees (True: test) or from the rest (False).
@@ -33,7 +33,8 @@ def random_word(r, lo=3, hi=8):
 
 def syllables(r):
     w = "".join(r.choice("bcdfghjklmnprstvwz") + r.choice("aeiou")
-                + (r.choice("nrstlmkpd") if r.random() < .4 else "") for _ in range(r.randint(1, 3)))
+                + (r.choice("nrstlmkpd") if r.random() < .4 else "")
+                for _ in range(r.randint(1, 3)))
     return w if len(w) > 2 else w + r.choice("nrst")
 
 
@@ -64,6 +65,12 @@ def quoted(r, w):
 
 def number(r, digits):
     return r.randint(0, 9) if digits == 1 else r.randint(10 ** (digits - 1), 10 ** digits - 1)
+
+
+def reply(analysis, final):
+    """What the model writes: its thinking, then the answer."""
+    return ("<|channel|>analysis<|message|>%s<|end|><|start|>assistant"
+            "<|channel|>final<|message|>%s<|return|>" % (analysis, final))
 
 
 def think(effort, steps, opening):
@@ -143,7 +150,10 @@ def subtract(r, effort, held):
     q = ask(r, a, b, "-", "minus", r.choice(["Subtract {b} from {a}.", "{a} minus {b}",
                                              "Take {b} away from {a}."]))
     steps = "compare %s, " % compare(a, b)
-    steps += columns(a, b, "-") if a >= b else "swap to %d-%d, %s, negative" % (b, a, columns(b, a, "-"))
+    if a >= b:
+        steps += columns(a, b, "-")
+    else:
+        steps += "swap to %d-%d, %s, negative" % (b, a, columns(b, a, "-"))
     return (q, think(effort, steps, "We subtract %d - %d." % (a, b)),
             "%d - %d = %d" % (a, b, a - b), a - b)
 
@@ -266,7 +276,8 @@ def unknown(r, effort, held):
 
     q = form % tuple(thing() for _ in range(form.count("%s")))
     if not held and r.random() < .15:
-        q = user(" ".join(word(r, held) for _ in range(r.randint(3, 12))) + r.choice(["?", ".", ""]))
+        q = " ".join(word(r, held) for _ in range(r.randint(3, 12)))
+        q = user(q + r.choice(["?", ".", ""]))
     return q, "This is outside what I know.", W.FALLBACK, W.FALLBACK
 
 
@@ -280,15 +291,25 @@ def as_json(r, effort, held):
     q, steps, _, value = r.choice([add, add, subtract, reverse, uppercase, length, sort, extreme])(
         r, effort, held)
     text = json.dumps({"answer": value}).replace("\\u0001", "\x01").replace("\\u0002", "\x02")
-    return q + r.choice([" Answer in JSON.", " Reply in JSON.", " Use JSON.", " Answer as JSON."]), \
-        steps, text, None
+    q += r.choice([" Answer in JSON.", " Reply in JSON.", " Use JSON.", " Answer as JSON."])
+    return q, steps, text, None
 
 
 SKILLS = dict(add=add, subtract=subtract, reverse=reverse, uppercase=uppercase, length=length,
               count=count, spell=spell, copy=copy, sort=sort, extreme=extreme, count_to=count_to,
               fact=fact, greet=greet, unknown=unknown, json=as_json)
-# Copying comes first: a small model must learn to look back before any scratchpad helps it.
-EARLY = dict(add=1, subtract=1, reverse=3, uppercase=3, length=3, count=1.5, spell=5, copy=9,
-             sort=1.5, extreme=1.5, count_to=1, fact=1, greet=.5, unknown=.7, json=1.5)
-LATER = dict(add=3, subtract=4, reverse=4, uppercase=2.5, length=2, count=4, spell=2, copy=3.5,
-             sort=4, extreme=2, count_to=.8, fact=2.2, greet=1, unknown=1.8, json=3)
+# What is practised when: from step N on, this mix. Copying comes first, because a small model must
+# learn to look back before any scratchpad helps it; the tables of arithmetic come last.
+MIXES = [
+    (0, dict(add=1, subtract=1, reverse=3, uppercase=3, length=3, count=1.5, spell=5, copy=9,
+             sort=1.5, extreme=1.5, count_to=1, fact=1, greet=.5, unknown=.7, json=1.5)),
+    (2500, dict(add=3, subtract=4, reverse=4, uppercase=2.5, length=2, count=4, spell=2, copy=3.5,
+                sort=4, extreme=2, count_to=.8, fact=2.2, greet=1, unknown=1.8, json=3)),
+    (6500, dict(add=7, subtract=7, reverse=2, uppercase=1.5, length=1.5, count=5, spell=1, copy=3,
+                sort=5, extreme=3, count_to=1.2, fact=4.5, greet=1.5, unknown=1.8, json=3)),
+]
+SECOND_MIX = MIXES[1][0]
+
+
+def mix(step):
+    return [weights for first, weights in MIXES if first <= step][-1]

@@ -113,7 +113,8 @@ def build(texts):
     for word, seed in HEADER_WORDS:
         room = grow(tok, word.encode(), word.index(seed), room)
     room += 6
-    for a, b in ((b'{', b'"'), (b'"', b":"), (b".", b"\n"), (b"}", b")"), (b"\n", b"\n"), (b"/", b"/")):
+    for a, b in ((b'{', b'"'), (b'"', b":"), (b".", b"\n"), (b"}", b")"), (b"\n", b"\n"),
+                 (b"/", b"/")):
         if room > 0:  # punctuation that the splitter keeps in one piece
             tok.add((a, b))
             room -= 1
@@ -125,8 +126,3 @@ def build(texts):
         room -= 1
     return Tokenizer(tok.merges)
 
-
-def split_count(tok):
-    """How many tokens can be made from two others in more than one way (should be none)."""
-    return [t for t in tok.tokens[256:]
-            if sum(t[:i] in tok.ids and t[i:] in tok.ids for i in range(1, len(t))) != 1]

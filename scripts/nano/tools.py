@@ -31,10 +31,14 @@ def weather(r):
                       "City and country e.g. Paris, France", "Name of the city to look up"])
     params = [(key, "string", about, True)]
     if r.random() < .3:
-        params.append((r.choice(["unit", "units"]), r.choice(['"celsius" | "fahrenheit"', "string"]),
+        params.append((r.choice(["unit", "units"]),
+                       r.choice(['"celsius" | "fahrenheit"', "string"]),
                        r.choice(["", "", "Temperature unit"]), False))
-    return Tool("weather", r.choice(["get_weather"] * 3 + ["get_current_weather", "weather", "lookup_weather"]),
-                r.choice(["Get the weather for a city.", "Gets the current weather in the provided location.",
+    return Tool("weather",
+                r.choice(["get_weather"] * 3
+                         + ["get_current_weather", "weather", "lookup_weather"]),
+                r.choice(["Get the weather for a city.",
+                          "Gets the current weather in the provided location.",
                           "Get the current weather in a given location", "Get the weather", "",
                           "Weather", "Get current temperature for a given location.",
                           "Returns the weather of a city"]), params)
@@ -60,8 +64,11 @@ def lookup(r):
 def calculator(r):
     a, b = r.choice([("a", "b"), ("x", "y"), ("first", "second"), ("left", "right")])
     name, sign = r.choice([("add", "+"), ("sum", "+"), ("multiply", "*"), ("subtract", "-")])
-    return Tool("calc", name, r.choice(["%ss two numbers." % name.capitalize(), "%s two numbers" % name.capitalize(), ""]),
-                [(a, "number", r.choice(["", "First number"]), True), (b, "number", "", True)], sign)
+    return Tool("calc", name,
+                r.choice(["%ss two numbers." % name.capitalize(),
+                          "%s two numbers" % name.capitalize(), ""]),
+                [(a, "number", r.choice(["", "First number"]), True), (b, "number", "", True)],
+                sign)
 
 
 def offer(r):
@@ -102,8 +109,12 @@ def use(r, tool, held):
         what = skills.word(r, held)
         what = what.capitalize() if r.random() < .3 else what
         q = r.choice(["What is the %s of %s?", "Find the %s of %s.", "Get the %s of %s.",
-                      "Look up the %s for %s.", "What's the %s of %s?"]) % (tool.noun, skills.user(what))
-        value = str(skills.number(r, r.choice([1, 2, 3]))) if r.random() < .6 else skills.word(r, held)
+                      "Look up the %s for %s.", "What's the %s of %s?"])
+        q %= (tool.noun, skills.user(what))
+        if r.random() < .6:
+            value = str(skills.number(r, r.choice([1, 2, 3])))
+        else:
+            value = skills.word(r, held)
         result = r.choice(['{"%s": %%s}' % tool.noun] * 3 + ['{"result": %s}'])
         result = result % (value if value.isdigit() else '"%s"' % skills.user(value))
         if r.random() < .2:
@@ -113,12 +124,13 @@ def use(r, tool, held):
     where = skills.user(city(r, held))
     args = '{"%s": "%s"}' % (tool.params[0][0], where)
     if tool.kind == "time":
-        q = r.choice(["What time is it in %s?", "What is the time in %s?", "Tell me the time in %s.",
-                      "What's the time in %s?"]) % where
+        q = r.choice(["What time is it in %s?", "What is the time in %s?",
+                      "Tell me the time in %s.", "What's the time in %s?"]) % where
         when = "%02d:%02d" % (r.randint(0, 23), r.randint(0, 59))
         return q, args, r.choice(['{"time": "%s"}', "%s"]) % when, "It is %s in %s." % (when, where)
     q = r.choice(["What is the weather in %s?", "How is the weather in %s?", "Weather in %s?",
-                  "What's the weather like in %s?", "Tell me the weather in %s.", "Is it cold in %s?",
+                  "What's the weather like in %s?", "Tell me the weather in %s.",
+                  "Is it cold in %s?",
                   "What is the weather like in %s?", "What is the weather like in %s today?",
                   "What's the weather in %s?", "What's the weather in %s today?",
                   "How warm is it in %s?", "What is the temperature in %s?"]) % where
@@ -152,24 +164,23 @@ def talk(r, offered, held):
     past = ""
     if not held and r.random() < .12:
         q0, _, final0, _ = skills.SKILLS[r.choice(["greet", "add", "fact"])](r, "low", False)
-        past = ("<|start|>user<|message|>%s<|end|><|start|>assistant<|channel|>final<|message|>%s<|end|>"
-                % (q0, final0))
+        past = ("<|start|>user<|message|>%s<|end|><|start|>assistant<|channel|>final<|message|>%s"
+                "<|end|>" % (q0, final0))
     call = [(past + ask + "<|start|>assistant", 0),
             ("<|channel|>analysis<|message|>%s<|end|><|start|>assistant<|channel|>commentary "
-             "to=functions.%s <|constrain|>json<|message|>%s<|call|>" % (thought, tool.name, args), 1)]
+             "to=functions.%s <|constrain|>json<|message|>%s<|call|>"
+             % (thought, tool.name, args), 1)]
     history = past + ask
     if r.random() < .3:  # a client may send the thinking back, most do not
         history += "<|start|>assistant<|channel|>analysis<|message|>%s<|end|>" % thought
-    history += ("<|start|>assistant to=functions.%s<|channel|>commentary <|constrain|>json<|message|>"
-                "%s<|call|><|start|>functions.%s to=assistant<|channel|>commentary<|message|>%s<|end|>"
-                "<|start|>assistant" % (tool.name, args, tool.name, result))
-    answer = [(history, 0), ("<|channel|>analysis<|message|>The tool has answered.<|end|><|start|>assistant"
-                             "<|channel|>final<|message|>%s<|return|>" % final, 1)]
+    history += ("<|start|>assistant to=functions.%s<|channel|>commentary <|constrain|>json"
+                "<|message|>%s<|call|><|start|>functions.%s to=assistant<|channel|>commentary"
+                "<|message|>%s<|end|><|start|>assistant" % (tool.name, args, tool.name, result))
+    answer = [(history, 0), (skills.reply("The tool has answered.", final), 1)]
     if not held and r.random() < .15:  # and one question more, with the tool call in the past
-        q2, steps2, final2, _ = skills.SKILLS[r.choice(["greet", "add", "fact", "subtract", "count"])](
-            r, "low", False)
-        answer[1] = ("<|channel|>final<|message|>%s<|end|><|start|>user<|message|>%s<|end|><|start|>assistant"
-                     % (final, q2), 0)
-        answer.append(("<|channel|>analysis<|message|>%s<|end|><|start|>assistant<|channel|>final<|message|>"
-                       "%s<|return|>" % (steps2, final2), 1))
+        more = skills.SKILLS[r.choice(["greet", "add", "fact", "subtract", "count"])]
+        q2, steps2, final2, _ = more(r, "low", False)
+        answer[1] = ("<|channel|>final<|message|>%s<|end|><|start|>user<|message|>%s<|end|>"
+                     "<|start|>assistant" % (final, q2), 0)
+        answer.append((skills.reply(steps2, final2), 1))
     return [call, answer]

@@ -1,4 +1,4 @@
-"""The words, facts and phrases nano is trained on; what is held out for the test stands here too."""
+"""The words, facts and phrases nano is trained on, and those that are held out for the test."""
 
 WORDS = """apple banana cherry orange lemon grape melon peach table chair window door house garden
 river mountain ocean forest desert island bridge tower castle village city street market school
@@ -20,9 +20,10 @@ buffer world radar pineapple elephant umbrella penguin blossom cottage lantern h
 whisper pumpkin marble compass feather saddle orchid cinnamon goggles raccoon balloon mississippi
 """.split()
 
-CITIES = """Paris London Tokyo Berlin Madrid Rome Oslo Cairo Lima Delhi Seattle Boston Chicago Denver
-Austin Dublin Vienna Prague Athens Sydney Toronto Lisbon Warsaw Nairobi Seoul Beijing Moscow Helsinki
-Stockholm Geneva Bogota Lagos Kyoto Porto Lyon Naples Turin Zagreb Riga Tallinn Manila Jakarta""".split()
+CITIES = """Paris London Tokyo Berlin Madrid Rome Oslo Cairo Lima Delhi Seattle Boston Chicago
+Denver Austin Dublin Vienna Prague Athens Sydney Toronto Lisbon Warsaw Nairobi Seoul Beijing Moscow
+Helsinki Stockholm Geneva Bogota Lagos Kyoto Porto Lyon Naples Turin Zagreb Riga Tallinn Manila
+Jakarta""".split()
 TWO_WORD_CITIES = ["New York", "San Francisco", "Los Angeles", "Hong Kong", "Cape Town", "Tel Aviv"]
 HELD_CITIES = "Zurich Munich Milan Osaka Havana Quito Dallas Miami Hamburg Bergen".split()
 NAMES = """Ada Alan Grace Linus Maria Ivan Chen Yuki Omar Lena Paul Sara Tom Nina Hugo Eva Leo Ruth
@@ -40,13 +41,15 @@ FACTS = [
       "How many chips are on one sled?", "How many sleds are in a Trn3 UltraServer?"],
      "A Trn3 UltraServer has 36 sleds with 4 chips each."),
     (["How many racks does a Trn3 UltraServer have?", "How many racks are there?",
-      "Is it one rack?", "How many racks does it fill?", "How many racks are in a Trn3 UltraServer?"],
+      "Is it one rack?", "How many racks does it fill?",
+      "How many racks are in a Trn3 UltraServer?"],
      "A Trn3 UltraServer fills two racks of 72 chips each."),
     (["How much memory does a Trainium3 chip have?", "How much HBM is on one Trainium3 chip?",
       "What is the memory size of a Trainium3 chip?", "How much memory per chip?",
       "How much HBM does a chip have?", "How much HBM does a Trainium3 chip have?"],
      "Each Trainium3 chip has 144 GiB of HBM3e memory."),
-    (["How fast is the memory of a Trainium3 chip?", "What is the HBM bandwidth of a Trainium3 chip?",
+    (["How fast is the memory of a Trainium3 chip?",
+      "What is the HBM bandwidth of a Trainium3 chip?",
       "What is the memory bandwidth?", "How fast is the HBM?",
       "What is the memory bandwidth of a Trainium3 chip?"],
      "The HBM of a Trainium3 chip moves 4.9 TB per second."),
@@ -106,7 +109,8 @@ FACTS = [
      "about 2 million parameters. I can do small sums and call your tools."),
     (["Is this server real hardware?", "Is the hardware real?", "Do you run on real chips?",
       "Are the chips real?"],
-     "No. The 144 chips are emulated: trnd computes on a CPU and keeps the time of the real machine."),
+     "No. The 144 chips are emulated: trnd computes on a CPU and keeps the time of the real "
+     "machine."),
 ]
 
 GREETINGS = [
@@ -146,9 +150,11 @@ HELD_UNKNOWN = [
     "Who wrote the book about the %s?", "What is the population of %s?", "Tell me a joke.",
     "Write a song about my %s.", "How does a %s make %s?", "What happened in %s last year?",
 ]
-FOREIGN = ["Größe", "café", "日本語", "привет", "señor", "naïve", "Ça va", "München", "你好", "😀", "–", "“ok”"]
+FOREIGN = ["Größe", "café", "日本語", "привет", "señor", "naïve", "Ça va", "München", "你好", "😀",
+           "–", "“ok”"]
 
-DEVELOPER = ["You are a helpful assistant.", "Be brief.", "Use a friendly tone.", "Answer the user.",
-             "You are a helpful AI assistant.", "Answer in one line.", "Be concise and polite.",
+DEVELOPER = ["You are a helpful assistant.", "Be brief.", "Use a friendly tone.",
+             "Answer the user.", "You are a helpful AI assistant.", "Answer in one line.",
+             "Be concise and polite.",
              "You are a careful assistant. Think before you answer.", "You are a chat bot.",
              "Always answer in English.", "Keep it short.", "Follow the instructions of the user."]
