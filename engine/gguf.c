@@ -34,6 +34,7 @@ static uint64_t load(const uint8_t *p, unsigned bytes)
 
 static enum err take(struct reader *r, unsigned bytes, uint64_t *v)
 {
+    *v = 0;
     if ((size_t)(r->end - r->at) < bytes) return bad(r, "the file is cut off here");
     *v = load(r->at, bytes);
     r->at += bytes;
@@ -44,6 +45,7 @@ static enum err take_string(struct reader *r, struct gguf_string *s)
 {
     uint64_t n;
     enum err rc = take(r, 8, &n);
+    *s = (struct gguf_string){"", 0};
     if (rc) return rc;
     if (n > (size_t)(r->end - r->at)) return bad(r, "a string is longer than the file");
     *s = (struct gguf_string){(const char *)r->at, (size_t)n};
@@ -70,7 +72,7 @@ static enum err skip(struct reader *r, enum gguf_type type, uint64_t n)
 
 static enum err take_pair(struct reader *r, struct gguf_pair *p)
 {
-    uint64_t type, n = 1;
+    uint64_t type = 0, n = 1;
     enum err rc = take_string(r, &p->key);
     if (!rc && (p->key.len == 0 || memchr(p->key.text, 0, p->key.len)))
         rc = bad(r, "a key is empty or holds a NUL");
@@ -160,7 +162,7 @@ static enum err take_tensor(struct reader *r, struct tensors *tensors)
 {
     struct gguf_string name;
     struct tensor t = {0};
-    uint64_t type;
+    uint64_t type = 0;
     enum err rc = take_string(r, &name);
     if (!rc && (name.len == 0 || name.len > MAX_NAME_BYTES || memchr(name.text, 0, name.len)))
         rc = bad(r, "a tensor's name is empty, too long or holds a NUL");
@@ -188,19 +190,20 @@ static enum err take_tensor(struct reader *r, struct tensors *tensors)
 static enum err place(struct reader *r, uint64_t alignment, struct tensors *tensors, uint32_t first)
 {
     uint64_t head = (uint64_t)(r->at - r->start), size = (uint64_t)(r->end - r->start);
-    uint64_t start = (head + alignment - 1) / alignment * alignment;
+    uint64_t start = (head + alignment - 1) & ~(alignment - 1); /* a power of two */
     uint64_t room = start < size ? size - start : 0;
     for (uint32_t i = first; i < tensors->n; i++) {
         struct tensor *t = &tensors->items[i];
-        if (t->offset % alignment)
+        if (t->offset & (alignment - 1))
             return err_set(r->e, ERR_PARSE, "%s: tensor %s: offset %llu is not a multiple of %llu",
                            r->file, t->name, (unsigned long long)t->offset,
                            (unsigned long long)alignment);
         if (t->offset > room || t->bytes > room - t->offset)
-            return err_set(r->e, ERR_PARSE,
-                           "%s: tensor %s: bytes %llu to %llu are not inside the %llu of the file",
-                           r->file, t->name, (unsigned long long)t->offset,
-                           (unsigned long long)(t->offset + t->bytes), (unsigned long long)room);
+            return err_set(
+                r->e, ERR_PARSE,
+                "%s: tensor %s: %llu bytes from %llu are not inside the %llu of the file", r->file,
+                t->name, (unsigned long long)t->bytes, (unsigned long long)t->offset,
+                (unsigned long long)room);
         t->data = r->start + (t->bytes ? start + t->offset : 0);
     }
     return ERR_OK;
@@ -208,7 +211,7 @@ static enum err place(struct reader *r, uint64_t alignment, struct tensors *tens
 
 static enum err take_all(struct reader *r, struct gguf *out, struct tensors *tensors)
 {
-    uint64_t magic, version, n_tensors, n_pairs, alignment = 32;
+    uint64_t magic, version = 0, n_tensors = 0, n_pairs = 0, alignment = 32;
     enum err rc = take(r, 4, &magic);
     if (!rc && magic != 0x46554747) rc = err_set(r->e, ERR_PARSE, "%s: not a GGUF file", r->file);
     if (!rc) rc = take(r, 4, &version);
@@ -310,7 +313,7 @@ enum err gguf_f64(const struct gguf *g, const char *key, double *out, struct err
         uint64_t bits = load(p->value, 8);
         memcpy(out, &bits, sizeof *out);
     } else {
-        uint64_t v;
+        uint64_t v = 0;
         rc = gguf_u64(g, key, &v, e);
         if (!rc) *out = (double)v;
     }

@@ -38,7 +38,7 @@ static enum err read_part(struct model *m, const char *path, uint64_t no, uint64
     enum err rc = model_map(m, path, &f, e);
     if (!rc) rc = gguf_read(f.data, f.size, path, &g, &m->tensors, e);
     if (rc) return rc;
-    uint64_t its_no, its_count;
+    uint64_t its_no = 0, its_count = 0;
     rc = split_key(&g, "split.no", &its_no, e);
     if (!rc) rc = split_key(&g, "split.count", &its_count, e);
     if (!rc && (its_no != no || its_count != count))
@@ -78,7 +78,7 @@ static enum err read_parts(struct model *m, uint64_t count, struct error *e)
 static enum err read_files(struct model *m, struct error *e)
 {
     struct mapfile f;
-    uint64_t no, count;
+    uint64_t no = 0, count = 0;
     enum err rc = model_map(m, m->path, &f, e);
     if (!rc) rc = gguf_read(f.data, f.size, m->path, &m->gguf, &m->tensors, e);
     if (!rc) rc = split_key(&m->gguf, "split.no", &no, e);

@@ -84,11 +84,11 @@ static int by_place(const void *a, const void *b)
 
 static enum err check_overlap(const struct tensors *t, struct error *e)
 {
-    const struct tensor **order = malloc((t->n + 1) * sizeof *order);
+    const struct tensor **order = malloc((t->n + 1) * sizeof(struct tensor *));
     if (!order) return err_set(e, ERR_NOMEM, "%u tensors: out of memory", t->n);
     for (uint32_t i = 0; i < t->n; i++)
         order[i] = &t->items[i];
-    qsort(order, t->n, sizeof *order, by_place);
+    qsort(order, t->n, sizeof(struct tensor *), by_place);
     enum err rc = ERR_OK;
     for (uint32_t i = 1; i < t->n && !rc; i++)
         if (order[i - 1]->bytes > (uintptr_t)order[i]->data - (uintptr_t)order[i - 1]->data)

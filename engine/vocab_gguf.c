@@ -23,8 +23,9 @@ static enum err find_array(const struct gguf *g, const char *key, bool strings,
     enum gguf_type t = (*out)->type;
     bool fits = strings ? t == GGUF_STRING : t != GGUF_STRING && t != GGUF_F32 && t != GGUF_F64;
     if ((*out)->is_array && fits) return ERR_OK;
-    return err_set(e, ERR_INVAL, "%s: an array of %s is expected", key,
-                   strings ? "strings" : "whole numbers");
+    err_set(e, ERR_INVAL, "%s: an array of %s is expected", key,
+            strings ? "strings" : "whole numbers");
+    return ERR_INVAL;
 }
 
 static enum err find_source(const struct gguf *g, uint32_t n_ids, struct source *s, struct error *e)
@@ -32,11 +33,16 @@ static enum err find_source(const struct gguf *g, uint32_t n_ids, struct source 
     struct gguf_string model = {"gpt2", 4};
     enum err rc = gguf_text(g, "tokenizer.ggml.model", &model, e);
     if (rc && rc != ERR_NOTFOUND) return rc;
-    if (model.len != 4 || memcmp(model.text, "gpt2", 4) != 0)
-        return err_set(e, ERR_UNSUPPORTED, "tokenizer.ggml.model is %.*s, must be gpt2",
-                       (int)(model.len < 40 ? model.len : 40), model.text);
+    if (model.len != 4 || memcmp(model.text, "gpt2", 4) != 0) {
+        err_set(e, ERR_UNSUPPORTED, "tokenizer.ggml.model is %.*s, must be gpt2",
+                (int)(model.len < 40 ? model.len : 40), model.text);
+        return ERR_UNSUPPORTED;
+    }
     rc = find_array(g, TOKENS, true, &s->tokens, e);
-    if (rc == ERR_NOTFOUND) return err_set(e, rc, TOKENS " is missing");
+    if (rc == ERR_NOTFOUND) {
+        err_set(e, rc, TOKENS " is missing");
+        return rc;
+    }
     if (!rc) rc = find_array(g, TYPES, false, &s->types, e);
     if (!rc || rc == ERR_NOTFOUND) rc = find_array(g, MERGES, true, &s->merges, e);
     if (rc && rc != ERR_NOTFOUND) return rc;
@@ -120,7 +126,7 @@ static enum err read_merges(const struct source *s, struct vocab *v, struct erro
 
 enum err vocab_from_gguf(const struct gguf *g, uint32_t n_ids, struct vocab *out, struct error *e)
 {
-    struct source s;
+    struct source s = {0};
     *out = (struct vocab){0};
     enum err rc = find_source(g, n_ids, &s, e);
     if (rc) return rc;
@@ -128,8 +134,11 @@ enum err vocab_from_gguf(const struct gguf *g, uint32_t n_ids, struct vocab *out
     out->tokens = calloc(n_ids ? n_ids : 1, sizeof *out->tokens);
     /* a token is never longer than its text, and the texts lie between these two places */
     out->arena = malloc((size_t)(s.tokens->value_end - s.tokens->value) + 1);
-    if (!out->tokens || !out->arena) rc = err_set(e, ERR_NOMEM, "%u tokens: out of memory", n_ids);
-    if (!rc) rc = read_tokens(&s, out, e);
+    if (!out->tokens || !out->arena) {
+        vocab_free(out);
+        return err_set(e, ERR_NOMEM, "%u tokens: out of memory", n_ids);
+    }
+    rc = read_tokens(&s, out, e);
     if (!rc) rc = read_merges(&s, out, e);
     if (rc) vocab_free(out);
     return rc;

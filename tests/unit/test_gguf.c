@@ -256,9 +256,9 @@ START_TEST(tensors_that_lie)
     refuse_tensor(1ull << 62, 4, 0, 0, "tensor w: F32 [4, 4611686018427387904] overflows");
     refuse_tensor(1ull << 32, 1ull << 31, 1, 0, "overflows");
     refuse_tensor(4, 4, 0, 16, "tensor w: offset 16 is not a multiple of 32");
-    refuse_tensor(4, 4, 0, 32, "tensor w: bytes 32 to 96 are not inside the 64");
-    refuse_tensor(4, 5, 0, 0, "tensor w: bytes 0 to 80 are not inside the 64");
-    refuse_tensor(4, 4, 0, 0xffffffffffffffe0ull, "tensor w: bytes");
+    refuse_tensor(4, 4, 0, 32, "tensor w: 64 bytes from 32 are not inside the 64");
+    refuse_tensor(4, 5, 0, 0, "tensor w: 80 bytes from 0 are not inside the 64");
+    refuse_tensor(4, 4, 0, 0xffffffffffffffe0ull, "are not inside the 64");
 
     struct buf b = {0};
     put_head(&b, 3, 1, 0);

@@ -173,6 +173,24 @@ START_TEST(the_shape_is_that_of_the_file)
 }
 END_TEST
 
+START_TEST(print_names_every_tensor_and_adds_up)
+{
+    struct model *m = must_open(MODELS "tiny-0/public.gguf");
+    char *text = NULL, total[80];
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    model_print(m, f);
+    fclose(f);
+    snprintf(total, sizeof total, "79 tensors %27llu bytes\n", (unsigned long long)model_bytes(m));
+    ck_assert_msg(strstr(text, total) != NULL, "no \"%s\" in\n%s", total, text);
+    ck_assert_msg(strstr(text, "blk.3.ffn_down_exps.weight") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "12 tensors of MXFP4") != NULL, "%s", text);
+    ck_assert_uint_eq(model_bytes(m), 581632);
+    free(text);
+    model_free(m);
+}
+END_TEST
+
 /* Both formats' vocabularies must cut the same text into the same ids. */
 START_TEST(the_tokenizer_comes_with_the_model)
 {
@@ -219,6 +237,7 @@ int main(void)
     TCase *t = tcase_create("model");
     tcase_add_test(t, every_format_holds_the_same_numbers);
     tcase_add_test(t, the_shape_is_that_of_the_file);
+    tcase_add_test(t, print_names_every_tensor_and_adds_up);
     tcase_add_test(t, the_tokenizer_comes_with_the_model);
     suite_add_tcase(s, t);
     return tap_run(s);

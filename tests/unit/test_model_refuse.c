@@ -244,7 +244,7 @@ static const struct {
     {"blk.1.attn_q.weight", 20, 39, "blk.1.attn_q.weight: type F32 or F16 or BF16 or Q8_0"},
     {"blk.1.attn_q.weight", 20, 12, "blk.1.attn_q.weight: ggml type 12 is not supported"},
     {"blk.1.attn_q.weight", 24, 1, "blk.1.attn_q.weight: offset 1 is not a multiple of 32"},
-    {"blk.1.attn_q.weight", 28, 1, "blk.1.attn_q.weight: bytes"},
+    {"blk.1.attn_q.weight", 28, 1, "blk.1.attn_q.weight: 65536 bytes from"},
     {"blk.1.attn_q.weight", 24, 0, "overlap"},
 };
 
