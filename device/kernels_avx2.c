@@ -27,7 +27,7 @@ static inline vec v_set1(float f)
     return _mm256_set1_ps(f);
 }
 
-static inline vec v_load(const float *p)
+static inline vec v_load(const void *p)
 {
     return _mm256_loadu_ps(p);
 }
@@ -75,6 +75,21 @@ static inline void store_at_most(float *out, uint32_t n, vec v)
         v_store(out, v);
 }
 
+static inline vec load_f16(const uint8_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
+}
+
+static inline vec widen_bf16(__m128i h)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+static inline vec load_bf16(const uint8_t *p)
+{
+    return widen_bf16(_mm_loadu_si128((const void *)p));
+}
+
 static void unpack_f16(const uint8_t *p, uint32_t n, float *out)
 {
     for (uint32_t i = 0; i < n; i += LANES)
@@ -83,22 +98,18 @@ static void unpack_f16(const uint8_t *p, uint32_t n, float *out)
 
 static void unpack_bf16(const uint8_t *p, uint32_t n, float *out)
 {
-    for (uint32_t i = 0; i < n; i += LANES) {
-        __m256i h = _mm256_cvtepu16_epi32(load_u16(p + 2 * i, n - i));
-        store_at_most(out + i, n - i, _mm256_castsi256_ps(_mm256_slli_epi32(h, 16)));
-    }
+    for (uint32_t i = 0; i < n; i += LANES)
+        store_at_most(out + i, n - i, widen_bf16(load_u16(p + 2 * i, n - i)));
 }
 
-static void unpack_q8(const uint8_t *p, uint32_t blocks, float *out)
+static inline void load_q8(const uint8_t *p, vec *out)
 {
-    for (; blocks--; p += 34, out += BLOCK_COLS) {
-        uint16_t h;
-        memcpy(&h, p, sizeof h);
-        vec d = v_set1(_cvtsh_ss(h));
-        for (int i = 0; i < 4; i++) {
-            __m128i q = _mm_loadl_epi64((const void *)(p + 2 + 8 * i));
-            v_store(out + 8 * i, _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q))));
-        }
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    vec d = v_set1(_cvtsh_ss(h));
+    for (int i = 0; i < 4; i++) {
+        __m128i q = _mm_loadl_epi64((const void *)(p + 2 + 8 * i));
+        out[i] = _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)));
     }
 }
 
@@ -112,33 +123,29 @@ static inline vec fp4(__m128i codes, vec scale)
     return _mm256_mul_ps(scale, _mm256_xor_ps(v, _mm256_castsi256_ps(sign)));
 }
 
-static inline void fp4_16(__m128i codes, vec scale, float *out)
+static inline void fp4_16(__m128i codes, vec scale, vec *out)
 {
-    v_store(out, fp4(codes, scale));
-    v_store(out + 8, fp4(_mm_srli_si128(codes, 8), scale));
+    out[0] = fp4(codes, scale);
+    out[1] = fp4(_mm_srli_si128(codes, 8), scale);
 }
 
-static void unpack_mxfp4(const uint8_t *p, const uint8_t *scales, uint32_t blocks, float *out)
+static inline void load_mxfp4(const uint8_t *p, uint8_t scale, vec *out)
 {
     const __m128i nibble = _mm_set1_epi8(15);
-    for (; blocks--; p += 16, out += BLOCK_COLS) {
-        vec d = v_set1(e8m0_to_f32(*scales++));
-        __m128i b = _mm_loadu_si128((const void *)p);
-        __m128i even = _mm_and_si128(b, nibble), odd = _mm_and_si128(_mm_srli_epi16(b, 4), nibble);
-        fp4_16(_mm_unpacklo_epi8(even, odd), d, out);
-        fp4_16(_mm_unpackhi_epi8(even, odd), d, out + 16);
-    }
+    vec d = v_set1(e8m0_to_f32(scale));
+    __m128i b = _mm_loadu_si128((const void *)p);
+    __m128i even = _mm_and_si128(b, nibble), odd = _mm_and_si128(_mm_srli_epi16(b, 4), nibble);
+    fp4_16(_mm_unpacklo_epi8(even, odd), d, out);
+    fp4_16(_mm_unpackhi_epi8(even, odd), d, out + 2);
 }
 
-static void unpack_mxfp4_ggml(const uint8_t *p, uint32_t blocks, float *out)
+static inline void load_mxfp4_ggml(const uint8_t *p, vec *out)
 {
     const __m128i nibble = _mm_set1_epi8(15);
-    for (; blocks--; p += 17, out += BLOCK_COLS) {
-        vec d = v_set1(e8m0_to_f32(p[0]));
-        __m128i b = _mm_loadu_si128((const void *)(p + 1));
-        fp4_16(_mm_and_si128(b, nibble), d, out);
-        fp4_16(_mm_and_si128(_mm_srli_epi16(b, 4), nibble), d, out + 16);
-    }
+    vec d = v_set1(e8m0_to_f32(p[0]));
+    __m128i b = _mm_loadu_si128((const void *)(p + 1));
+    fp4_16(_mm_and_si128(b, nibble), d, out);
+    fp4_16(_mm_and_si128(_mm_srli_epi16(b, 4), nibble), d, out + 2);
 }
 
 #include "device/kernels_impl.h"

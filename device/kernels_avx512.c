@@ -26,7 +26,7 @@ static inline vec v_set1(float f)
     return _mm512_set1_ps(f);
 }
 
-static inline vec v_load(const float *p)
+static inline vec v_load(const void *p)
 {
     return _mm512_loadu_ps(p);
 }
@@ -59,14 +59,9 @@ static inline float v_sum(vec v)
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
 
-static void unpack_f16(const uint8_t *p, uint32_t n, float *out)
+static inline vec load_f16(const uint8_t *p)
 {
-    uint32_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        v_store(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p + 2 * i))));
-    if (i == n) return;
-    __m256i h = _mm256_maskz_loadu_epi16(first_lanes(n - i), p + 2 * i);
-    v_store_n(out + i, n - i, _mm512_cvtph_ps(h));
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 }
 
 static inline vec widen_bf16(__m256i h)
@@ -74,26 +69,39 @@ static inline vec widen_bf16(__m256i h)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
+static inline vec load_bf16(const uint8_t *p)
+{
+    return widen_bf16(_mm256_loadu_si256((const void *)p));
+}
+
+static void unpack_f16(const uint8_t *p, uint32_t n, float *out)
+{
+    uint32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store(out + i, load_f16(p + 2 * i));
+    if (i == n) return;
+    __m256i h = _mm256_maskz_loadu_epi16(first_lanes(n - i), p + 2 * i);
+    v_store_n(out + i, n - i, _mm512_cvtph_ps(h));
+}
+
 static void unpack_bf16(const uint8_t *p, uint32_t n, float *out)
 {
     uint32_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        v_store(out + i, widen_bf16(_mm256_loadu_si256((const void *)(p + 2 * i))));
+        v_store(out + i, load_bf16(p + 2 * i));
     if (i == n) return;
     __m256i h = _mm256_maskz_loadu_epi16(first_lanes(n - i), p + 2 * i);
     v_store_n(out + i, n - i, widen_bf16(h));
 }
 
-static void unpack_q8(const uint8_t *p, uint32_t blocks, float *out)
+static inline void load_q8(const uint8_t *p, vec *out)
 {
-    for (; blocks--; p += 34, out += BLOCK_COLS) {
-        uint16_t h;
-        memcpy(&h, p, sizeof h);
-        vec d = v_set1(_cvtsh_ss(h));
-        for (int i = 0; i < 2; i++) {
-            __m128i q = _mm_loadu_si128((const void *)(p + 2 + 16 * i));
-            v_store(out + 16 * i, _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q))));
-        }
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    vec d = v_set1(_cvtsh_ss(h));
+    for (int i = 0; i < 2; i++) {
+        __m128i q = _mm_loadu_si128((const void *)(p + 2 + 16 * i));
+        out[i] = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q)));
     }
 }
 
@@ -105,27 +113,23 @@ static inline vec fp4(__m128i codes, vec scale)
     return _mm512_mul_ps(scale, _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(codes), table));
 }
 
-static void unpack_mxfp4(const uint8_t *p, const uint8_t *scales, uint32_t blocks, float *out)
+static inline void load_mxfp4(const uint8_t *p, uint8_t scale, vec *out)
 {
     const __m128i nibble = _mm_set1_epi8(15);
-    for (; blocks--; p += 16, out += BLOCK_COLS) {
-        vec d = v_set1(e8m0_to_f32(*scales++));
-        __m128i b = _mm_loadu_si128((const void *)p);
-        __m128i even = _mm_and_si128(b, nibble), odd = _mm_and_si128(_mm_srli_epi16(b, 4), nibble);
-        v_store(out, fp4(_mm_unpacklo_epi8(even, odd), d));
-        v_store(out + 16, fp4(_mm_unpackhi_epi8(even, odd), d));
-    }
+    vec d = v_set1(e8m0_to_f32(scale));
+    __m128i b = _mm_loadu_si128((const void *)p);
+    __m128i even = _mm_and_si128(b, nibble), odd = _mm_and_si128(_mm_srli_epi16(b, 4), nibble);
+    out[0] = fp4(_mm_unpacklo_epi8(even, odd), d);
+    out[1] = fp4(_mm_unpackhi_epi8(even, odd), d);
 }
 
-static void unpack_mxfp4_ggml(const uint8_t *p, uint32_t blocks, float *out)
+static inline void load_mxfp4_ggml(const uint8_t *p, vec *out)
 {
     const __m128i nibble = _mm_set1_epi8(15);
-    for (; blocks--; p += 17, out += BLOCK_COLS) {
-        vec d = v_set1(e8m0_to_f32(p[0]));
-        __m128i b = _mm_loadu_si128((const void *)(p + 1));
-        v_store(out, fp4(_mm_and_si128(b, nibble), d));
-        v_store(out + 16, fp4(_mm_and_si128(_mm_srli_epi16(b, 4), nibble), d));
-    }
+    vec d = v_set1(e8m0_to_f32(p[0]));
+    __m128i b = _mm_loadu_si128((const void *)(p + 1));
+    out[0] = fp4(_mm_and_si128(b, nibble), d);
+    out[1] = fp4(_mm_and_si128(_mm_srli_epi16(b, 4), nibble), d);
 }
 
 #include "device/kernels_impl.h"

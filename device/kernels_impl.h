@@ -2,10 +2,10 @@
  * defines the vector and includes this file, which then defines that file's table of functions.
  *
  * The including file gives: LANES; vec; v_zero, v_set1, v_load, v_load_n (the first n lanes, the
- * rest 0), v_store, v_store_n, v_fma (a * b + c), v_sum (of the lanes, in a fixed order);
- * unpack_f16, unpack_bf16(bytes, n, out), unpack_q8, unpack_mxfp4_ggml(bytes, blocks, out),
- * unpack_mxfp4(bytes, scales, blocks, out); OUTS, outputs of a tile; BLOCK_ROWS x
- * BLOCK_OUTS, the sums that are kept in registers.
+ * rest 0), v_store, v_store_n, v_fma (a * b + c), v_sum (of the lanes, in a fixed order); load_f16,
+ * load_bf16(bytes), LANES numbers; unpack_f16, unpack_bf16(bytes, n, out); load_q8,
+ * load_mxfp4_ggml(bytes, out), load_mxfp4(bytes, scale, out), a block of 32; OUTS, outputs of a
+ * tile; BLOCK_ROWS x BLOCK_OUTS, the sums that are kept in registers.
  *
  * Order of summation. A part of a dot product is one vector of LANES sums: lane j adds the columns
  * border + j, border + j + LANES, ... in this order; then v_sum adds the lanes. It is the same for
@@ -32,6 +32,9 @@
 #define TILE_ROWS 64
 #define TILE_STEP (CHUNK + 2 * BLOCK_COLS)
 
+/* Outputs that one row of x meets at a time: as many chains of sums. */
+#define ROW_OUTS 4
+
 struct tile {
     float w[OUTS][TILE_STEP]; /* unpacked weights */
     vec sum[TILE_ROWS][OUTS];
@@ -41,6 +44,40 @@ struct tile {
 static inline uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+#define BLOCK_VECS (BLOCK_COLS / LANES)
+
+/* Block `b` of a row: 32 columns. t is a constant at each call. */
+static ALWAYS_INLINE void load_block(enum dtype t, const uint8_t *row, const uint8_t *scales,
+                                     size_t b, vec out[BLOCK_VECS])
+{
+    if (t == DT_Q8_0) load_q8(row + b * 34, out);
+    if (t == DT_MXFP4) load_mxfp4(row + b * 16, scales[b], out);
+    if (t == DT_MXFP4_GGML) load_mxfp4_ggml(row + b * 17, out);
+    UNROLL for (size_t i = 0; i < BLOCK_VECS; i++)
+    {
+        size_t at = b * BLOCK_COLS + i * LANES;
+        if (t == DT_F32) out[i] = v_load(row + 4 * at);
+        if (t == DT_F16) out[i] = load_f16(row + 2 * at);
+        if (t == DT_BF16) out[i] = load_bf16(row + 2 * at);
+    }
+}
+
+static ALWAYS_INLINE void unpack_blocks(enum dtype t, const uint8_t *row, const uint8_t *scales,
+                                        size_t blocks, float *out)
+{
+    for (size_t b = 0; b < blocks; b++) {
+        vec v[BLOCK_VECS];
+        load_block(t, row, scales, b, v);
+        UNROLL for (size_t i = 0; i < BLOCK_VECS; i++)
+            v_store(out + b * BLOCK_COLS + i * LANES, v[i]);
+    }
+}
+
+static const uint8_t *scale_row(const struct weight *w, uint32_t row)
+{
+    return w->scales ? w->scales + row * w->scale_step_bytes : NULL;
 }
 
 /* Columns [c0, c1) of a row as f32; borders of blocks where the type has them. */
@@ -59,13 +96,13 @@ static void unpack(const struct weight *w, uint32_t row, uint32_t c0, uint32_t c
         unpack_bf16(p, n, out);
         break;
     case DT_Q8_0:
-        unpack_q8(p, blocks, out);
+        unpack_blocks(DT_Q8_0, p, NULL, blocks, out);
         break;
     case DT_MXFP4:
-        unpack_mxfp4(p, w->scales + row * w->scale_step_bytes + c0 / BLOCK_COLS, blocks, out);
+        unpack_blocks(DT_MXFP4, p, scale_row(w, row) + c0 / BLOCK_COLS, blocks, out);
         break;
     case DT_MXFP4_GGML:
-        unpack_mxfp4_ggml(p, blocks, out);
+        unpack_blocks(DT_MXFP4_GGML, p, NULL, blocks, out);
         break;
     }
 }
@@ -143,24 +180,100 @@ static void tile_add(struct tile *t, const struct linear_args *a, uint32_t c0, u
     }
 }
 
+/* Puts the sum of a part where it belongs: the parts' order of addition is here, for all paths. */
+static inline void store_part(const struct linear_args *a, uint32_t r, uint32_t out, uint32_t part,
+                              float s)
+{
+    float *y = a->y + (size_t)r * a->ldy + (out - a->out0);
+    if (!a->add_parts) {
+        y[part * a->part_step] = s;
+        return;
+    }
+    if (part) s = *y + s;
+    if (a->bias && part + 1 == a->parts) s += a->bias[out];
+    *y = s;
+}
+
 static void tile_store(const struct tile *t, const struct linear_args *a, uint32_t part)
 {
-    bool add = a->add_parts && part > 0;
-    const float *bias = a->add_parts && part + 1 == a->parts ? a->bias : NULL;
-    for (uint32_t r = 0; r < t->rows; r++) {
-        float *y = a->y + (size_t)(t->row0 + r) * a->ldy + (t->out0 - a->out0);
-        if (!a->add_parts) y += part * a->part_step;
-        for (uint32_t o = 0; o < t->outs; o++) {
-            float s = v_sum(t->sum[r][o]);
-            if (add) s = y[o] + s;
-            if (bias) s += bias[t->out0 + o];
-            y[o] = s;
+    for (uint32_t r = 0; r < t->rows; r++)
+        for (uint32_t o = 0; o < t->outs; o++)
+            store_part(a, t->row0 + r, t->out0 + o, part, v_sum(t->sum[r][o]));
+}
+
+/* One row of x, whole blocks: weights go from memory into registers, `outs` rows of them at a time.
+ * Asks early for the rows that come next. The order of the sums is the tiles'. */
+static ALWAYS_INLINE void dot_row(const struct linear_args *a, enum dtype t, uint32_t out,
+                                  const uint32_t outs)
+{
+    const struct weight *w = a->w;
+    const uint8_t *row = w->data + out * w->row_step_bytes;
+    size_t ahead = outs * w->row_step_bytes, block_bytes = dtype_row_bytes(t, BLOCK_COLS);
+    for (uint32_t p = 0; p < a->parts; p++) {
+        vec s[ROW_OUTS];
+        UNROLL for (uint32_t o = 0; o < outs; o++) s[o] = v_zero();
+        for (uint32_t b = a->border[p] / BLOCK_COLS; b < a->border[p + 1] / BLOCK_COLS; b++) {
+            const float *x = x_row(a, 0, b * BLOCK_COLS);
+            UNROLL for (uint32_t o = 0; o < outs; o++)
+            {
+                const uint8_t *here = row + o * w->row_step_bytes;
+                vec v[BLOCK_VECS];
+                load_block(t, here, scale_row(w, out + o), b, v);
+                __builtin_prefetch(here + ahead + b * block_bytes, 0, 2);
+                UNROLL for (uint32_t i = 0; i < BLOCK_VECS; i++) s[o] =
+                    v_fma(v_load(x + i * LANES), v[i], s[o]);
+            }
         }
+        UNROLL for (uint32_t o = 0; o < outs; o++) store_part(a, 0, out + o, p, v_sum(s[o]));
+    }
+}
+
+static ALWAYS_INLINE void linear_row(const struct linear_args *a, enum dtype t)
+{
+    uint32_t o = a->out0;
+    for (; o + ROW_OUTS <= a->out1; o += ROW_OUTS)
+        dot_row(a, t, o, ROW_OUTS);
+    for (; o < a->out1; o++)
+        dot_row(a, t, o, 1);
+}
+
+static bool borders_are_blocks(const struct linear_args *a)
+{
+    for (uint32_t p = 0; p <= a->parts; p++)
+        if (a->border[p] % BLOCK_COLS) return false;
+    return true;
+}
+
+static void linear_one(const struct linear_args *a)
+{
+    switch (a->w->type) {
+    case DT_F32:
+        linear_row(a, DT_F32);
+        break;
+    case DT_F16:
+        linear_row(a, DT_F16);
+        break;
+    case DT_BF16:
+        linear_row(a, DT_BF16);
+        break;
+    case DT_Q8_0:
+        linear_row(a, DT_Q8_0);
+        break;
+    case DT_MXFP4:
+        linear_row(a, DT_MXFP4);
+        break;
+    case DT_MXFP4_GGML:
+        linear_row(a, DT_MXFP4_GGML);
+        break;
     }
 }
 
 static void linear(const struct linear_args *a)
 {
+    if (a->n == 1 && borders_are_blocks(a)) {
+        linear_one(a);
+        return;
+    }
     struct tile t;
     for (t.out0 = a->out0; t.out0 < a->out1; t.out0 += OUTS) {
         t.outs = least(OUTS, a->out1 - t.out0);

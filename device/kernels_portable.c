@@ -20,7 +20,7 @@ static inline vec v_set1(float f)
     return (vec){f, f, f, f};
 }
 
-static inline vec v_load(const float *p)
+static inline vec v_load(const void *p)
 {
     vec v;
     memcpy(&v, p, sizeof v);
@@ -76,35 +76,44 @@ static void unpack_bf16(const uint8_t *p, uint32_t n, float *out)
         out[i] = bf16_to_f32(load_u16(p + 2 * i));
 }
 
-static void unpack_q8(const uint8_t *p, uint32_t blocks, float *out)
+static inline vec load_f16(const uint8_t *p)
 {
-    for (; blocks--; p += 34, out += BLOCK_COLS) {
-        float d = f16_to_f32(load_u16(p));
-        for (uint32_t i = 0; i < BLOCK_COLS; i++)
-            out[i] = d * (float)(int8_t)p[2 + i];
-    }
+    return (vec){f16_to_f32(load_u16(p)), f16_to_f32(load_u16(p + 2)), f16_to_f32(load_u16(p + 4)),
+                 f16_to_f32(load_u16(p + 6))};
 }
 
-static void unpack_mxfp4(const uint8_t *p, const uint8_t *scales, uint32_t blocks, float *out)
+static inline vec load_bf16(const uint8_t *p)
 {
-    for (; blocks--; p += 16, out += BLOCK_COLS) {
-        float d = e8m0_to_f32(*scales++);
-        for (uint32_t i = 0; i < 16; i++) {
-            out[2 * i] = d * fp4_values[p[i] & 15];
-            out[2 * i + 1] = d * fp4_values[p[i] >> 4];
-        }
-    }
+    return (vec){bf16_to_f32(load_u16(p)), bf16_to_f32(load_u16(p + 2)),
+                 bf16_to_f32(load_u16(p + 4)), bf16_to_f32(load_u16(p + 6))};
 }
 
-static void unpack_mxfp4_ggml(const uint8_t *p, uint32_t blocks, float *out)
+static inline void load_q8(const uint8_t *p, vec *out)
 {
-    for (; blocks--; p += 17, out += BLOCK_COLS) {
-        float d = e8m0_to_f32(p[0]);
-        for (uint32_t i = 0; i < 16; i++) {
-            out[i] = d * fp4_values[p[1 + i] & 15];
-            out[i + 16] = d * fp4_values[p[1 + i] >> 4];
-        }
+    float d = f16_to_f32(load_u16(p)), f[BLOCK_COLS];
+    for (uint32_t i = 0; i < BLOCK_COLS; i++)
+        f[i] = d * (float)(int8_t)p[2 + i];
+    memcpy(out, f, sizeof f);
+}
+
+static inline void load_mxfp4(const uint8_t *p, uint8_t scale, vec *out)
+{
+    float d = e8m0_to_f32(scale), f[BLOCK_COLS];
+    for (uint32_t i = 0; i < 16; i++) {
+        f[2 * i] = d * fp4_values[p[i] & 15];
+        f[2 * i + 1] = d * fp4_values[p[i] >> 4];
     }
+    memcpy(out, f, sizeof f);
+}
+
+static inline void load_mxfp4_ggml(const uint8_t *p, vec *out)
+{
+    float d = e8m0_to_f32(p[0]), f[BLOCK_COLS];
+    for (uint32_t i = 0; i < 16; i++) {
+        f[i] = d * fp4_values[p[1 + i] & 15];
+        f[i + 16] = d * fp4_values[p[1 + i] >> 4];
+    }
+    memcpy(out, f, sizeof f);
 }
 
 #include "device/kernels_impl.h"
