@@ -65,10 +65,16 @@ static void deliver(void *arg, struct gen_batch *b)
 bool rig_open(struct rig *r, const char *model, const char *plan)
 {
     char path[256];
-    struct error e = {0};
-    memset(r, 0, sizeof *r);
     snprintf(path, sizeof path, "tests/models/%s/public.gguf", model);
     if (access(path, R_OK)) return false;
+    rig_open_path(r, path, plan);
+    return true;
+}
+
+void rig_open_path(struct rig *r, const char *path, const char *plan)
+{
+    struct error e = {0};
+    memset(r, 0, sizeof *r);
     r->model = model_open(path, &e);
     ck_assert_msg(r->model != NULL, "%s", e.text);
     r->machine = rig_machine();
@@ -92,7 +98,6 @@ bool rig_open(struct rig *r, const char *model, const char *plan)
                                    .deliver_arg = r};
     ck_assert_msg(!plan_parse(&r->o.plan, plan, &e), "%s", e.text);
     ck_assert_msg(!plan_complete(&r->o.plan, r->o.shape, &r->machine, &e), "%s", e.text);
-    return true;
 }
 
 void rig_start(struct rig *r)

@@ -38,6 +38,8 @@ struct machine_spec rig_machine(void);
 /* Opens the model ("tiny-0", ...), fills r->o for a plan ("72x2"): host clock, one thread. False:
  * the model was not made (no numpy); the test is to be skipped. */
 bool rig_open(struct rig *r, const char *model, const char *plan);
+/* The same for a model that is there: a file or a folder. */
+void rig_open_path(struct rig *r, const char *path, const char *plan);
 void rig_start(struct rig *r); /* engine_new with r->o */
 void rig_stop(struct rig *r);  /* engine_free; forgets the events of no talk */
 void rig_close(struct rig *r);
