@@ -97,7 +97,8 @@ struct engine *engine_new(const struct engine_options *o, struct error *e);
 void engine_free(struct engine *e);
 
 /* ERR_OK and *id; ERR_FULL: the waiting room is full; ERR_CONTEXT: can never fit (message with both
- * numbers); ERR_DRAINING after engine_drain; ERR_INVAL names the field. From any thread. */
+ * numbers); ERR_DRAINING after engine_drain; ERR_INVAL names the field. From any thread, deliver()
+ * included. *id is set before any event can come. */
 enum err engine_submit(struct engine *e, const struct gen_request *r, uint64_t *id,
                        struct error *err);
 /* From any thread, any time, unknown ids are ignored. GEN_END with FINISH_ABORT follows, unless the

@@ -145,7 +145,8 @@ void kv_release(struct kv *kv, struct kv_seq *seq)
 
 uint32_t kv_room(const struct kv *kv)
 {
-    return room(kv->full);
+    uint32_t full = room(kv->full), slide = room(kv->slide);
+    return full < slide ? full : slide;
 }
 
 struct kv_counts kv_full(const struct kv *kv)

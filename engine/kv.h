@@ -76,7 +76,7 @@ void kv_commit(struct kv *kv, struct kv_seq *seq, uint32_t n);
 /* Takes everything back; the hashes stay. */
 void kv_release(struct kv *kv, struct kv_seq *seq);
 
-/* Full blocks that could be lent: free and cached. */
+/* Blocks that could be lent of either kind: free and cached. */
 uint32_t kv_room(const struct kv *kv);
 struct kv_counts kv_full(const struct kv *kv);
 struct kv_counts kv_slide(const struct kv *kv);

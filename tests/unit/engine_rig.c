@@ -214,5 +214,7 @@ void rig_check_rest(struct rig *r, uint32_t talks)
     ck_assert_uint_eq(s.waiting, 0);
     ck_assert_uint_eq(s.kv_blocks_used, 0);
     ck_assert(!s.has_work);
+    if (!s.finished[FINISH_ABORT] && !s.finished[FINISH_ERROR])
+        ck_assert_uint_eq(s.prompt_tokens, s.cached_tokens + s.computed_prompt_tokens);
     check_chips(r, &s);
 }

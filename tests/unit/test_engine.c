@@ -52,7 +52,11 @@ START_TEST(stop_and_length)
     rig_submit(&r, &g, 2);
     rig_wait_ends(&r, 3);
     ck_assert_uint_eq(r.talks[2].n, 12);
-    rig_check_rest(&r, 3);
+    g.min_tokens = at + 1; /* the stop id counts */
+    rig_submit(&r, &g, 3);
+    rig_wait_ends(&r, 4);
+    ck_assert_uint_eq(r.talks[3].n, at + 1);
+    rig_check_rest(&r, 4);
     rig_close(&r);
 }
 END_TEST
@@ -351,6 +355,32 @@ START_TEST(the_device_clock_is_never_early)
 }
 END_TEST
 
+static uint64_t decode_span(enum engine_clock clock, uint64_t *lag_ns)
+{
+    r.o.clock = clock;
+    rig_start(&r);
+    struct gen_request g = rig_request(&r, 0, 10, 60);
+    rig_submit(&r, &g, 0);
+    rig_wait_ends(&r, 1);
+    *lag_ns = stats().lag_ns;
+    rig_stop(&r);
+    return r.talks[0].end.finished.ns - r.talks[0].end.first_token.ns;
+}
+
+START_TEST(live_and_offline_agree)
+{
+    uint64_t lag = 0;
+    OPEN("1x1");
+    r.machine.layer_fixed_ns = 500000;
+    uint64_t offline = decode_span(CLOCK_VIRTUAL, &lag);
+    ck_assert_uint_eq(lag, 0);
+    uint64_t live = decode_span(CLOCK_DEVICE, &lag); /* however late this host wakes up */
+    ck_assert_uint_ge(live, offline);
+    ck_assert_uint_le(live - offline, lag);
+    rig_close(&r);
+}
+END_TEST
+
 START_TEST(a_step_lasts_what_it_costs)
 {
     OPEN("1x1");
@@ -434,6 +464,7 @@ int main(void)
     tcase_add_test(t, cancel_in_decode_and_in_a_step);
     tcase_add_test(t, cancel_while_the_first_token_is_held);
     tcase_add_test(t, the_device_clock_is_never_early);
+    tcase_add_test(t, live_and_offline_agree);
     tcase_add_test(t, a_step_lasts_what_it_costs);
     tcase_add_test(t, the_first_token_has_a_floor);
     tcase_add_test(t, every_replica_works);

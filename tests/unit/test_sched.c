@@ -23,18 +23,20 @@ struct rig {
     struct sched *sched;
     struct sched_step step;
     struct sched_options o;
+    uint32_t slide_blocks; /* 0: as many as full ones */
 };
 
 static void rig_new(struct rig *r, uint32_t blocks, const struct sched_options *o)
 {
+    uint32_t slide = r->slide_blocks ? r->slide_blocks : blocks;
     r->o = *o;
     if (!r->o.block_tokens) r->o.block_tokens = BLOCK;
     if (!r->o.groups) r->o.groups = 1;
     for (uint32_t g = 0; g < r->o.groups; g++)
         r->kv[g] = kv_new(&(struct kv_options){.full_blocks = blocks,
-                                               .slide_blocks = blocks,
+                                               .slide_blocks = slide,
                                                .first_full = g * blocks,
-                                               .first_slide = g * blocks,
+                                               .first_slide = g * slide,
                                                .block_tokens = BLOCK,
                                                .window = 8,
                                                .prefix_cache = r->o.prefix_cache});
@@ -101,7 +103,7 @@ static const char *show(const struct rig *r)
 
 START_TEST(decodes_first_then_chunks_then_new_ones)
 {
-    struct rig r;
+    struct rig r = {0};
     struct sequence a, b, c;
     rig_new(&r, 64, &(struct sched_options){.step_tokens = 10, .chunk_tokens = 6, .max_seqs = 8});
     add(&r, &a, 0, 3);
@@ -134,7 +136,7 @@ END_TEST
 
 START_TEST(priority_then_arrival)
 {
-    struct rig r;
+    struct rig r = {0};
     struct sequence q[4];
     static const int32_t priority[] = {5, 0, 5, -1};
     rig_new(&r, 64, &(struct sched_options){.step_tokens = 16, .chunk_tokens = 16, .max_seqs = 3});
@@ -157,7 +159,7 @@ END_TEST
 
 START_TEST(the_last_gives_way_and_comes_back)
 {
-    struct rig r;
+    struct rig r = {0};
     struct sequence a, b;
     rig_new(&r, 6, &(struct sched_options){.step_tokens = 32, .chunk_tokens = 32, .max_seqs = 4});
     add(&r, &a, 0, 8); /* 2 blocks */
@@ -190,9 +192,9 @@ END_TEST
 
 START_TEST(nobody_gives_way_for_one_that_waits)
 {
-    struct rig r;
+    struct rig r = {0};
     struct sequence a, b, c;
-    rig_new(&r, 6, &(struct sched_options){.step_tokens = 32, .chunk_tokens = 32, .max_seqs = 4});
+    rig_new(&r, 7, &(struct sched_options){.step_tokens = 32, .chunk_tokens = 32, .max_seqs = 4});
     add(&r, &a, 1, 16);
     plan(&r);
     run(&r);
@@ -210,9 +212,54 @@ START_TEST(nobody_gives_way_for_one_that_waits)
 }
 END_TEST
 
+START_TEST(newcomers_leave_a_block_for_each_that_runs)
+{
+    for (uint32_t blocks = 6; blocks <= 7; blocks++) {
+        struct rig r = {0};
+        struct sequence a, b;
+        rig_new(&r, blocks,
+                &(struct sched_options){.step_tokens = 32, .chunk_tokens = 32, .max_seqs = 4});
+        add(&r, &a, 0, 12);
+        plan(&r);
+        run(&r);
+        add(&r, &b, 1, 8);
+        plan(&r); /* a holds four blocks, b needs two */
+        ck_assert_str_eq(show(&r), blocks == 6 ? "a1" : "a1 b8");
+        rig_free(&r);
+    }
+}
+END_TEST
+
+START_TEST(a_planned_decode_can_still_give_way)
+{
+    struct rig r = {.slide_blocks = 6};
+    struct sequence a, b;
+    rig_new(&r, 64, &(struct sched_options){.step_tokens = 32, .chunk_tokens = 8, .max_seqs = 4});
+    add(&r, &a, 0, 96);
+    plan(&r);
+    run(&r);
+    plan(&r);
+    run(&r);
+    add(&r, &b, 1, 4);
+    plan(&r);
+    ck_assert_str_eq(show(&r), "a8 b4");
+    run(&r);
+    for (uint32_t i = 0; i < 4; i++) {
+        plan(&r);
+        ck_assert_str_eq(show(&r), "b1 a8");
+        run(&r);
+    }
+    plan(&r); /* b takes its third slide block first, then a's chunk needs two: one is left */
+    ck_assert_str_eq(show(&r), "a8");
+    ck_assert_uint_eq(r.step.rows, 8);
+    ck_assert_uint_eq(r.step.preempted, 1);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(held_ones_rest)
 {
-    struct rig r;
+    struct rig r = {0};
     struct sequence a, b;
     rig_new(&r, 64, &(struct sched_options){.step_tokens = 32, .chunk_tokens = 32, .max_seqs = 4});
     add(&r, &a, 0, 4);
@@ -232,7 +279,7 @@ END_TEST
 
 START_TEST(a_known_prefix_is_not_computed_again)
 {
-    struct rig r;
+    struct rig r = {0};
     struct sequence a, b;
     rig_new(&r, 64,
             &(struct sched_options){
@@ -253,7 +300,7 @@ END_TEST
 
 START_TEST(groups_fill_evenly)
 {
-    struct rig r;
+    struct rig r = {0};
     struct sequence q[4];
     rig_new(
         &r, 8,
@@ -395,8 +442,9 @@ START_TEST(random_walk)
         {.step_tokens = 12, .chunk_tokens = 1, .max_seqs = 12},
         {.step_tokens = 64, .chunk_tokens = 24, .max_seqs = 16, .groups = 2, .prefix_cache = true},
     };
+    static const uint32_t slides[] = {0, 12, 14}; /* a window and the longest chunk are 9 */
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct rig r;
+        struct rig r = {.slide_blocks = slides[i]};
         rig_new(&r, 27, &cases[i]); /* one sequence fits: 60 + 40 tokens are 25 blocks */
         walk(&r, 34000);
         rig_free(&r);
@@ -412,6 +460,8 @@ int main(void)
     tcase_add_test(t, priority_then_arrival);
     tcase_add_test(t, the_last_gives_way_and_comes_back);
     tcase_add_test(t, nobody_gives_way_for_one_that_waits);
+    tcase_add_test(t, newcomers_leave_a_block_for_each_that_runs);
+    tcase_add_test(t, a_planned_decode_can_still_give_way);
     tcase_add_test(t, held_ones_rest);
     tcase_add_test(t, a_known_prefix_is_not_computed_again);
     tcase_add_test(t, groups_fill_evenly);
