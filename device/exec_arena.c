@@ -21,8 +21,10 @@ static size_t place(const struct region *r, size_t n, char *base)
         size_t bytes;
         if (__builtin_mul_overflow(r[i].count, r[i].bytes_each, &bytes) || bytes > SIZE_MAX / 64)
             return SIZE_MAX;
-        char *p = base + at;
-        if (base) memcpy(r[i].at, &p, sizeof p);
+        if (base) {
+            char *p = base + at;
+            memcpy(r[i].at, &p, sizeof p);
+        }
         at += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
     }
     return at;

@@ -60,20 +60,21 @@ static float *act_region(const struct machine *m, struct plan_range f)
     return m->act + (size_t)m->max_rows * m->shape->experts_per_token * f.first;
 }
 
-static void gate_up(const struct exec *x, const struct exec_item *it, struct linear_args *a,
+/* Gate and up of the rows that `a` picks, into the thread's scratch. */
+static void gate_up(const struct exec *x, uint32_t e, struct linear_args a,
                     const struct exec_scratch *s)
 {
     const struct machine *m = x->m;
-    uint32_t e = it->job, F = m->shape->intermediate;
-    struct weight w = weight_at(&x->layer->gate, e);
-    a->w = &w;
-    a->bias = x->layer->gate_bias + (size_t)e * F;
-    a->y = s->gate;
-    m->kernels->linear(a);
-    w = weight_at(&x->layer->up, e);
-    a->bias = x->layer->up_bias + (size_t)e * F;
-    a->y = s->up;
-    m->kernels->linear(a);
+    struct weight gate = weight_at(&x->layer->gate, e), up = weight_at(&x->layer->up, e);
+    size_t bias = (size_t)e * m->shape->intermediate;
+    a.w = &gate;
+    a.bias = x->layer->gate_bias + bias;
+    a.y = s->gate;
+    m->kernels->linear(&a);
+    a.w = &up;
+    a.bias = x->layer->up_bias + bias;
+    a.y = s->up;
+    m->kernels->linear(&a);
 }
 
 /* job = expert * moe_tp + shard; outputs are rows of F. */
@@ -97,7 +98,7 @@ static void up_item(const struct exec *x, uint32_t item, uint32_t thread)
                                 .parts = 1,
                                 .add_parts = true,
                                 .ldy = EXEC_EXPERT_OUTS};
-        gate_up(x, &it, &a, s);
+        gate_up(x, it.job, a, s);
         for (uint32_t i = 0; i < n; i++)
             m->kernels->swiglu(s->gate + (size_t)i * EXEC_EXPERT_OUTS,
                                s->up + (size_t)i * EXEC_EXPERT_OUTS, it.out1 - it.out0,
@@ -134,18 +135,19 @@ void exec_experts_down(const struct exec *x)
         m->down[e] = weight_at(&x->layer->down, e);
         for (uint32_t t = 0; t < tp; t++) {
             struct plan_range f = shard(m, t);
-            m->jobs[n++] = (struct linear_args){.w = &m->down[e],
-                                                .out1 = D,
-                                                .x = act_region(m, f) + (size_t)first * f.n,
-                                                .ldx = f.n,
-                                                .col0 = f.first,
-                                                .n = rows,
-                                                .border = m->moe_border + t * parts,
-                                                .parts = parts,
-                                                .add_parts = tp == 1, /* as combine would */
-                                                .y = m->exp + t * parts * step + (size_t)first * D,
-                                                .ldy = D,
-                                                .part_step = step};
+            struct linear_args *job = &m->jobs[n++];
+            *job = (struct linear_args){.w = &m->down[e],
+                                        .out1 = D,
+                                        .x = act_region(m, f) + (size_t)first * f.n,
+                                        .ldx = f.n,
+                                        .col0 = f.first,
+                                        .n = rows,
+                                        .border = m->moe_border + t * parts,
+                                        .parts = parts,
+                                        .add_parts = tp == 1, /* as combine would */
+                                        .y = m->exp + t * parts * step + (size_t)first * D,
+                                        .ldy = D,
+                                        .part_step = step};
         }
     }
     exec_linears(x, n);

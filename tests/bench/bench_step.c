@@ -2,8 +2,8 @@
  *   bench_step SHAPE [rows=1] [decode|prefill] [plan=1x1] [layers=all] [depth=0] [threads=0]
  * SHAPE: a name under conf/models or a path. With fewer layers than the shape has, the time of all
  * is what the measured ones and the head make it. */
-#include "tests/unit/made_weights.h"
 #include "tests/unit/feed.h"
+#include "tests/unit/made_weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>

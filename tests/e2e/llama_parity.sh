@@ -13,7 +13,7 @@ skip() { echo "1..0 # SKIP $*"; exit 77; }
 [ -s $model.stamp ] || skip "$model was not made (python3-numpy)"
 if ! [ -s $npm/node_modules/node-llama-cpp/dist/index.js ]; then
     mkdir -p $npm && echo '{"private":true}' >$npm/package.json
-    timeout 120 npm install --prefix $npm --no-audit --no-fund --ignore-scripts --omit=optional \
+    timeout 120 npm install --prefix $npm --no-audit --no-fund --fetch-retries=0 --ignore-scripts --omit=optional \
         node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1 >$npm/npm.log 2>&1 ||
         skip "npm install failed: $(tail -1 $npm/npm.log)"
 fi
