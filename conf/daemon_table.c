@@ -106,7 +106,7 @@ static const struct option rows[] = {
      .help = "Most prompt tokens of one sequence in a step; at most step_tokens."},
     {"scheduler", "max_seqs", OPT_UINT, AT(scheduler.max_seqs), 1, 65536, .def = "256",
      .help = "Most sequences that run on one replica."},
-    {"scheduler", "max_waiting", OPT_UINT, AT(scheduler.max_waiting), 0, 1000000, .def = "1024",
+    {"scheduler", "max_waiting", OPT_UINT, AT(scheduler.max_waiting), 1, 1000000, .def = "1024",
      .help = "Most requests that wait; the next one is answered 429."},
     {"scheduler", "max_context", OPT_UINT, AT(scheduler.max_context), 0, 1 << 24, .def = "0",
      .flag = "max-context", .value = "TOKENS",
@@ -115,7 +115,9 @@ static const struct option rows[] = {
     {"scheduler", "prefix_cache", OPT_BOOL, AT(scheduler.prefix_cache), .def = "true",
      .flag = "prefix-cache", .help = "Keep KV blocks of prompts for requests that begin alike."},
     {"scheduler", "kv_host", OPT_BYTES, AT(scheduler.kv_host_bytes), MIB, 1024 * GIB,
-     .def = "256 MiB", .help = "Memory of this host for KV blocks, all replicas together."},
+     .def = "1 GiB",
+     .help = "Most memory of this host for KV blocks, all replicas together. It is taken as it is "
+             "used; the prefix cache alone takes half of it at most."},
 
     {"host", "threads", OPT_UINT, AT(host.threads), 0, 1024, .def = "0", .flag = "threads",
      .help = "Threads that compute; 0 is one a core."},
