@@ -117,7 +117,7 @@ static const struct option rows[] = {
     {"scheduler", "kv_host", OPT_BYTES, AT(scheduler.kv_host_bytes), MIB, 1024 * GIB,
      .def = "1 GiB",
      .help = "Most memory of this host for KV blocks, all replicas together. It is taken as it is "
-             "used; the prefix cache alone takes half of it at most."},
+             "used; the prefix cache alone takes an eighth of it at most."},
 
     {"host", "threads", OPT_UINT, AT(host.threads), 0, 1024, .def = "0", .flag = "threads",
      .help = "Threads that compute; 0 is one a core."},

@@ -88,7 +88,7 @@ static uint32_t pick(struct blocks *p)
 {
     if (p->n_free) return p->free_ids[--p->n_free];
     bool untouched = p->touched < p->total;
-    if (untouched && (p->touched < p->total / 2 || !p->cached)) return p->touched++;
+    if (untouched && (p->touched < p->total / 8 || !p->cached)) return p->touched++;
     if (!p->cached) return BLOCK_NONE;
     uint32_t id = p->blocks[p->total].next;
     lru_unlink(p, id);

@@ -8,9 +8,9 @@
  *
  * A block is free, used (lent to at least one sequence) or cached (lent to nobody, its content
  * known by the hash of all tokens up to its end). free + cached + used = total, always. A block is
- * looked for in this order: given back without a hash; never touched, as long as fewer than half
- * were; the cached one that lay unused longest; never touched. So a small load keeps the host's
- * memory small.
+ * looked for in this order: given back without a hash; never touched, as long as fewer than an
+ * eighth were; the cached one that lay unused longest; never touched. So a small load keeps the
+ * host's memory small.
  */
 #ifndef ENGINE_KV_H
 #define ENGINE_KV_H
