@@ -52,11 +52,9 @@ static inline vec v_fma(vec a, vec b, vec c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
-static inline float v_sum(vec v)
+static inline __m128 v_fold(vec v)
 {
-    __m128 a = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    a = _mm_add_ps(a, _mm_movehl_ps(a, a));
-    return _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)));
+    return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
 }
 
 /* 8 numbers of 16 bits; the first n where fewer are left. */

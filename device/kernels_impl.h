@@ -2,7 +2,7 @@
  * defines the vector and includes this file, which then defines that file's table of functions.
  *
  * The including file gives: LANES; vec; v_zero, v_set1, v_load, v_load_n (the first n lanes, the
- * rest 0), v_store, v_store_n, v_fma (a * b + c), v_sum (of the lanes, in a fixed order); load_f16,
+ * rest 0), v_store, v_store_n, v_fma (a * b + c), v_fold (adds lanes down to four); load_f16,
  * load_bf16(bytes), LANES numbers; unpack_f16, unpack_bf16(bytes, n, out); load_q8,
  * load_mxfp4_ggml(bytes, out), load_mxfp4(bytes, scale, out), a block of 32; OUTS, outputs of a
  * tile; BLOCK_ROWS x BLOCK_OUTS, the sums that are kept in registers.
@@ -107,6 +107,26 @@ static void unpack(const struct weight *w, uint32_t row, uint32_t c0, uint32_t c
     }
 }
 
+typedef float quad __attribute__((vector_size(16)));
+
+/* The sum of a vector's lanes: folded to four, then (0 + 2) + (1 + 3). */
+static ALWAYS_INLINE float v_sum(vec v)
+{
+    quad q = (quad)v_fold(v);
+    return (q[0] + q[2]) + (q[1] + q[3]);
+}
+
+/* The sums of four vectors: the same additions, side by side. */
+static ALWAYS_INLINE quad v_sum4(const vec v[4])
+{
+    quad a = (quad)v_fold(v[0]), b = (quad)v_fold(v[1]);
+    quad c = (quad)v_fold(v[2]), d = (quad)v_fold(v[3]);
+    quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    quad cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+           __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+
 static ALWAYS_INLINE float dot(const float *a, const float *b, uint32_t n)
 {
     vec s = v_zero();
@@ -194,11 +214,33 @@ static inline void store_part(const struct linear_args *a, uint32_t r, uint32_t 
     *y = s;
 }
 
+/* store_part() of four outputs: the same additions, side by side. */
+static inline void store_quad(const struct linear_args *a, uint32_t r, uint32_t out, uint32_t part,
+                              quad s)
+{
+    float *y = a->y + (size_t)r * a->ldy + (out - a->out0);
+    quad other;
+    if (!a->add_parts) y += part * a->part_step;
+    if (a->add_parts && part) {
+        memcpy(&other, y, sizeof other);
+        s = other + s;
+    }
+    if (a->add_parts && a->bias && part + 1 == a->parts) {
+        memcpy(&other, a->bias + out, sizeof other);
+        s += other;
+    }
+    memcpy(y, &s, sizeof s);
+}
+
 static void tile_store(const struct tile *t, const struct linear_args *a, uint32_t part)
 {
-    for (uint32_t r = 0; r < t->rows; r++)
-        for (uint32_t o = 0; o < t->outs; o++)
+    for (uint32_t r = 0; r < t->rows; r++) {
+        uint32_t o = 0;
+        for (; o + 4 <= t->outs; o += 4)
+            store_quad(a, t->row0 + r, t->out0 + o, part, v_sum4(&t->sum[r][o]));
+        for (; o < t->outs; o++)
             store_part(a, t->row0 + r, t->out0 + o, part, v_sum(t->sum[r][o]));
+    }
 }
 
 /* One row of x, whole blocks: weights go from memory into registers, `outs` rows of them at a time.
@@ -293,72 +335,7 @@ static void linear(const struct linear_args *a)
     }
 }
 
-/* Scores -> weights exp(s - m), in place; returns their sum, the sink's share included. Summed in
- * double, by position: gpt-oss spec 2.5. */
-static double softmax_with_sink(float *s, uint32_t n, float sink)
-{
-    float m = sink;
-    for (uint32_t i = 0; i < n; i++)
-        m = s[i] > m ? s[i] : m;
-    double sum = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        s[i] = expf(s[i] - m);
-        sum += (double)s[i];
-    }
-    return sum + (double)expf(sink - m);
-}
-
-static const float *value_at(const struct attention_args *a, uint32_t pos)
-{
-    return a->v_blocks[pos / a->block_tokens] + (size_t)(pos % a->block_tokens) * a->d;
-}
-
-/* out = sum over positions, in order, of p[i] * v[i], for `vecs` vectors of columns. */
-static ALWAYS_INLINE void weigh_values(const struct attention_args *a, const float *p, uint32_t c,
-                                       const uint32_t vecs, float *out)
-{
-    vec s[4];
-    UNROLL for (uint32_t i = 0; i < vecs; i++) s[i] = v_zero();
-    for (uint32_t pos = a->first; pos <= a->last; pos++) {
-        const float *v = value_at(a, pos) + c;
-        vec w = v_set1(p[pos - a->first]);
-        UNROLL for (uint32_t i = 0; i < vecs; i++) s[i] = v_fma(w, v_load(v + i * LANES), s[i]);
-    }
-    UNROLL for (uint32_t i = 0; i < vecs; i++) v_store(out + c + i * LANES, s[i]);
-}
-
-/* The same for the last n columns, fewer than a vector. */
-static void weigh_tail(const struct attention_args *a, const float *p, uint32_t n, float *out)
-{
-    vec s = v_zero();
-    for (uint32_t pos = a->first; pos <= a->last; pos++)
-        s = v_fma(v_set1(p[pos - a->first]), v_load_n(value_at(a, pos) + a->d - n, n), s);
-    v_store_n(out + a->d - n, n, s);
-}
-
-static void attention(const struct attention_args *a)
-{
-    uint32_t n = a->last - a->first + 1;
-    for (uint32_t pos = a->first; pos <= a->last; pos++) {
-        const float *k =
-            a->k_blocks[pos / a->block_tokens] + (size_t)(pos % a->block_tokens) * a->d;
-        for (uint32_t h = 0; h < a->g; h++)
-            a->scores[(size_t)h * n + pos - a->first] =
-                dot(a->q + (size_t)h * a->d, k, a->d) * a->scale;
-    }
-    for (uint32_t h = 0; h < a->g; h++) {
-        float *s = a->scores + (size_t)h * n, *out = a->out + (size_t)h * a->d;
-        float scale = (float)(1 / softmax_with_sink(s, n, a->sinks[h]));
-        uint32_t c = 0;
-        for (; c + 4 * LANES <= a->d; c += 4 * LANES)
-            weigh_values(a, s, c, 4, out);
-        for (; c + LANES <= a->d; c += LANES)
-            weigh_values(a, s, c, 1, out);
-        if (c < a->d) weigh_tail(a, s, a->d - c, out);
-        for (uint32_t i = 0; i < a->d; i++)
-            out[i] *= scale;
-    }
-}
+#include "device/kernels_attention.h"
 
 static void rmsnorm(const float *x, const float *w, float eps, uint32_t n, float *out)
 {

@@ -49,9 +49,9 @@ static inline vec v_fma(vec a, vec b, vec c)
     return a * b + c;
 }
 
-static inline float v_sum(vec v)
+static inline vec v_fold(vec v)
 {
-    return (v[0] + v[2]) + (v[1] + v[3]);
+    return v;
 }
 
 static const float fp4_values[16] = {0,    .5f,  1,  1.5f,  2,  3,  4,  6,
