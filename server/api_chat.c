@@ -1,6 +1,7 @@
 /* api_chat.c - the body of POST /v1/chat/completions. Source: openai-api spec 2.1. */
 #include "server/messages.h"
 
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -92,8 +93,8 @@ static bool check_modalities(struct fields *f, const char *name, const json_t *v
 static struct field_table chat_rows(void)
 {
     static const struct field rows[] = {
-        {"max_tokens", FIELD_INT, 1, INT64_MAX, AT(max_tokens)},
-        {"max_completion_tokens", FIELD_INT, 1, INT64_MAX, AT(max_completion_tokens)},
+        {"max_tokens", FIELD_INT, 1, INFINITY, AT(max_tokens)},
+        {"max_completion_tokens", FIELD_INT, 1, INFINITY, AT(max_completion_tokens)},
         {"logprobs", FIELD_BOOL, AT(want_logprobs)},
         {"top_logprobs", FIELD_INT, 0, SAMPLE_MAX_TOP, AT(top_logprobs)},
         {"include_reasoning", FIELD_BOOL, AT(include_reasoning)},

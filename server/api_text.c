@@ -3,6 +3,7 @@
  * Source: openai-api spec 3. */
 #include "server/call.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static bool check_best_of(struct fields *f, const char *name, const json_t *v)
 static struct field_table text_rows(void)
 {
     static const struct field rows[] = {
-        {"max_tokens", FIELD_INT, 0, INT64_MAX, AT(max_tokens)},
+        {"max_tokens", FIELD_INT, 0, INFINITY, AT(max_tokens)},
         {"logprobs", FIELD_INT, 0, SAMPLE_MAX_TOP, AT(logprobs)},
         {"echo", FIELD_BOOL, AT(echo)},
         {"skip_special_tokens", FIELD_BOOL, AT(skip_special)},
