@@ -151,7 +151,7 @@ void http_reply(struct http_req *r, int status, const char *type, char *body, si
         return;
     }
     r->response = MHD_create_response_from_buffer(
-        len, body ? body : "", body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+        len, body ? body : (char *)"", body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
     r->status = status;
     r->bytes_out = len;
     if (r->response)
