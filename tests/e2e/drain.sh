@@ -1,0 +1,90 @@
+#!/bin/sh
+# Start and stop: what cannot start says why; SIGTERM refuses new work and lets the old end.
+. "${srcdir:-.}/tests/e2e/lib.sh"
+
+# -- what cannot start: exit code 1 and one line
+refuse() { # refuse NAME PATTERN ARGS
+    name=$1 pattern=$2
+    shift 2
+    timeout $patience ./trnd serve "$@" >"$dir/refuse" 2>&1
+    is "$name: exit code" $? 1
+    has "$name: says why" "$(cat "$dir/refuse")" "$pattern"
+}
+refuse "unknown option" 'nonsense' --nonsense
+refuse "bad value" '99999' --port 99999
+refuse "no such model" 'model.path.*/no/such/model' --port 0 --model /no/such/model
+refuse "no such machine" 'machine.name.*abacus' --port 0 --machine abacus
+refuse "plan too big" 'machine.plan' --port 0 --plan 73x2
+start
+refuse "port in use" 'cannot listen' --port "${url##*:}"
+is "--version" "$(./trnd --version | cut -d' ' -f1)" trnd
+./trnd --check-config >/dev/null
+ok "--check-config"
+has "--print-config" "$(./trnd --print-config --port 1234)" '1234'
+has "inspect" "$(./trnd inspect gpt-oss-120b --plan 72x2 --program)" 'experts_up'
+stop
+is "stops at once when idle" "$rc" 0
+
+# -- streams in flight end by themselves; new work is refused
+start --plan 1x2
+# in the background only: exec, so that the pid is curl's
+ask() { exec curl -sN -m $patience -H "$json" "$url/v1/completions" -d "$1"; }
+ask '{"prompt":"a","max_tokens":300,"ignore_eos":true,"stream":true}' >"$dir/a" & a=$!
+ask '{"prompt":"b","max_tokens":300,"ignore_eos":true}' >"$dir/b" & b=$!
+clients="$a $b"
+until_is '^2$' metric 'vllm:num_requests_running\{.*\}' >/dev/null
+until_is 'data: ' cat "$dir/a" >/dev/null
+kill -TERM "$pid"
+until_is 503 code "$url/readyz" >/dev/null
+ok "not ready any more"
+refused=$(curl -si -m $patience -H "$json" "$url/v1/completions" -d '{"prompt":"c"}')
+has "new work is refused" "$refused" '^HTTP/1.1 503'
+has "with a time to come back" "$refused" '^[Rr]etry-[Aa]fter: [0-9]'
+has "and a closed connection" "$refused" '^[Cc]onnection: close'
+has "and a code" "$refused" '"code":"draining"'
+is "it lives meanwhile" "$(code "$url/livez")" 200
+wait $a && wait $b
+ok "both were answered"
+wait "$pid"
+is "exit code" $? 0
+pid='' clients=''
+is "the stream is whole" "$(sed -n 's/^data: {/{/p' "$dir/a" | jq -r '.choices[].finish_reason // empty')" length
+is "the answer is whole" "$(jq .usage.completion_tokens "$dir/b")" 300
+
+# -- those that take too long hear why
+start --server.drain_timeout 0.5s --plan 1x2
+ask '{"prompt":"a","max_tokens":100000,"ignore_eos":true,"stream":true}' >"$dir/a" & a=$!
+ask '{"prompt":"b","max_tokens":100000,"ignore_eos":true}' >"$dir/b" & b=$!
+clients="$a $b"
+until_is 'data: ' cat "$dir/a" >/dev/null
+until_is '^2$' metric 'trnd_http_requests_in_flight' >/dev/null
+stop
+is "exit code after the timeout" "$rc" 0
+wait $a && wait $b
+ok "both connections ended in order"
+clients=''
+is "an error frame" "$(sed -n 's/^data: {"error/{"error/p' "$dir/a" | jq -r .error.code)" draining
+is "then [DONE]" "$(grep -v '^$' "$dir/a" | tail -1)" 'data: [DONE]'
+is "an error object" "$(jq -r .error.code "$dir/b")" draining
+
+# -- a full queue is an answer
+start --plan 1x2 --scheduler.max_seqs 1 --scheduler.max_waiting 1
+ask '{"prompt":"a","max_tokens":100000,"ignore_eos":true,"stream":true}' >"$dir/a" & a=$!
+until_is 'data: ' cat "$dir/a" >/dev/null
+ask '{"prompt":"b","max_tokens":100000,"ignore_eos":true}' >"$dir/b" & b=$!
+clients="$a $b"
+until_is '^2$' metric 'trnd_http_requests_in_flight' >/dev/null
+full=$(curl -si -m $patience -H "$json" "$url/v1/completions" -d '{"prompt":"c","stream":true}')
+has "429 for a stream too" "$full" '^HTTP/1.1 429'
+has "429 says when to come back" "$full" '^[Rr]etry-[Aa]fter: 1'
+has "429 has a code" "$full" '"code":"queue_full"'
+is "n that does not fit leaves nothing behind" "$(post /v1/completions '{"prompt":"c","n":5}' | jq -r .error.code)" queue_full
+is "still two" "$(until_is '^2$' metric trnd_http_requests_in_flight)" 2
+kill -9 $a $b
+wait $a $b 2>/dev/null
+clients=''
+until_is '^0$' metric 'vllm:num_requests_running\{.*\}' >/dev/null
+is "served again" "$(post /v1/completions '{"prompt":"c","max_tokens":2}' | jq .usage.completion_tokens)" 2
+stop
+is "ends well" "$rc" 0
+finish
