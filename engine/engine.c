@@ -247,7 +247,7 @@ enum err engine_submit(struct engine *e, const struct gen_request *g, uint64_t *
     struct request *r;
     enum err rc = request_new(g, &e->limits, &r, err);
     if (rc) return rc;
-    if (e->o.clock != CLOCK_VIRTUAL && r->params.arrive.ns < engine_now(e).ns)
+    if (e->o.clock == CLOCK_HOST && r->params.arrive.ns < engine_now(e).ns)
         r->params.arrive = engine_now(e);
     pthread_mutex_lock(&e->lock);
     rc = enqueue(e, r, id, err);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hist.h"
+#include "base/quant.h"
 #include "conf/machine.h"
 #include "conf/shape.h"
 #include "device/plan.h"
@@ -135,8 +136,9 @@ struct engine_stats {
     uint32_t running, waiting;
     uint64_t kv_blocks_total, kv_blocks_used; /* used: held by a running sequence */
     struct hist latency[LATENCIES];           /* seconds of emulated time */
+    struct quant ttft, tpot, e2e;             /* the same three with exact quantiles */
     struct hist prompt_hist, output_hist, step_tokens_hist;
-    uint64_t lag_ns;       /* emulated time was stretched by this much because the host was slow */
+    uint64_t lag_ns;       /* the emulated clock stood still for so long, waiting for this host */
     uint64_t host_busy_ns; /* wall time spent computing */
     struct wall last_step; /* heartbeat: when the engine last looked at its work */
     bool has_work;

@@ -53,10 +53,18 @@ void engine_deliver(struct engine *e)
     e->o.deliver(e->o.deliver_arg, b);
 }
 
+static void observe_s(struct engine_stats *s, enum latency which, double seconds)
+{
+    hist_add(&s->latency[which], seconds);
+    if (which == LAT_TTFT) quant_add(&s->ttft, seconds);
+    if (which == LAT_TPOT) quant_add(&s->tpot, seconds);
+    if (which == LAT_E2E) quant_add(&s->e2e, seconds);
+}
+
 static void observe(struct engine *e, enum latency which, struct virt from, struct virt to)
 {
     if (from.ns && to.ns >= from.ns)
-        hist_add(&e->stats.latency[which], (double)(to.ns - from.ns) / NS_PER_S);
+        observe_s(&e->stats, which, (double)(to.ns - from.ns) / NS_PER_S);
 }
 
 void engine_emit_token(struct engine *e, struct request *r, struct virt when)
@@ -116,8 +124,8 @@ static void observe_end(struct engine *e, const struct request *r, enum gen_fini
     observe(e, LAT_E2E, r->arrived, r->last_token);
     observe(e, LAT_DECODE, r->first_token, r->last_token);
     if (r->delivered > 1)
-        hist_add(&s->latency[LAT_TPOT],
-                 (double)(r->last_token.ns - r->first_token.ns) / NS_PER_S / (r->delivered - 1));
+        observe_s(s, LAT_TPOT,
+                  (double)(r->last_token.ns - r->first_token.ns) / NS_PER_S / (r->delivered - 1));
 }
 
 void engine_end(struct engine *e, struct request *r, enum gen_finish finish,

@@ -54,6 +54,8 @@ struct engine {
     uint32_t max_rows, max_logit_rows; /* of one machine_run */
     struct kv_size kv_size;
     struct wall epoch; /* when the emulated machine started */
+    /* The emulated clock stood still for so long, waiting for this host. Only the thread adds. */
+    _Atomic uint64_t lag_ns;
     pthread_t thread;
     bool has_thread;
 

@@ -127,6 +127,7 @@ void engine_publish(struct engine *e, bool all)
     }
     e->queued = queued;
     s->last_step = now;
+    s->lag_ns = e->lag_ns;
     e->published.stats = *s;
     bool working = e->n_live && !idle;
     if (!all && working && now.ns - e->chips_published.ns < CHIPS_EVERY_NS) return;
@@ -134,10 +135,20 @@ void engine_publish(struct engine *e, bool all)
     e->chips_published = now;
 }
 
+/* The thread of an idle engine sleeps and publishes nothing; the machine's time goes on. Lock held.
+ */
+static struct virt idle_now(const struct engine *e)
+{
+    const struct engine_stats *s = &e->published.stats;
+    bool work = s->running || e->queued || e->inbox_len;
+    return work || e->o.clock == CLOCK_VIRTUAL ? s->now : engine_now(e);
+}
+
 void engine_stats(struct engine *e, struct engine_stats *out)
 {
     pthread_mutex_lock(&e->lock);
     *out = e->published.stats;
+    out->now = idle_now(e);
     out->submitted = e->submitted;
     out->waiting = e->queued + e->inbox_len;
     out->has_work = out->running || out->waiting;
@@ -148,7 +159,14 @@ uint32_t engine_chips(struct engine *e, struct chip_report *out, uint32_t max)
 {
     uint32_t n = e->o.machine->chips;
     pthread_mutex_lock(&e->lock);
-    if (max) memcpy(out, e->published.chips, (max < n ? max : n) * sizeof *out);
+    if (max > n) max = n;
+    if (max) memcpy(out, e->published.chips, max * sizeof *out);
+    double then = (double)e->published.stats.now.ns, now = (double)idle_now(e).ns;
+    for (uint32_t i = 0; i < max && now > then; i++) {
+        out[i].tokens_per_s *= then / now;
+        out[i].busy_share *= then / now;
+        out[i].joules += cost_joules(e->o.machine, 0, 0, now - then);
+    }
     pthread_mutex_unlock(&e->lock);
     return n;
 }
@@ -157,7 +175,11 @@ uint32_t engine_replicas(struct engine *e, struct replica_report *out, uint32_t 
 {
     uint32_t n = e->o.plan.replicas;
     pthread_mutex_lock(&e->lock);
-    if (max) memcpy(out, e->published.replicas, (max < n ? max : n) * sizeof *out);
+    if (max > n) max = n;
+    if (max) memcpy(out, e->published.replicas, max * sizeof *out);
+    double then = (double)e->published.stats.now.ns, now = (double)idle_now(e).ns;
+    for (uint32_t i = 0; i < max && now > then; i++)
+        out[i].busy_share *= then / now;
     pthread_mutex_unlock(&e->lock);
     return n;
 }

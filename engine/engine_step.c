@@ -7,7 +7,6 @@ static void admit(struct engine *e, struct request *r, struct virt start)
 {
     struct engine_stats *s = &e->stats;
     if (r->scheduled.ns) return; /* again, after a preemption */
-    if (start.ns < r->arrived.ns) start = r->arrived;
     r->scheduled = start;
     hist_add(&s->latency[LAT_QUEUE], (double)(start.ns - r->arrived.ns) / NS_PER_S);
     r->cached_tokens = r->prompt_done = r->seq.reused;
@@ -29,6 +28,16 @@ static void price(struct engine *e, uint32_t index)
     lower_count(&own, index, &e->o.plan, e->o.timed->window, &counts);
     lower_step(e->o.timed, &e->o.plan, &counts, &lower, e->timed_program);
     r->cost = cost_step(e->o.machine, e->timed_program, index * e->o.plan.chips);
+}
+
+/* A step cannot begin before the requests that it admits have arrived. */
+static struct virt step_start(const struct replica *r, struct virt start)
+{
+    for (uint32_t i = 0; i < r->step.n; i++) {
+        const struct request *req = (const struct request *)r->step.items[i].seq;
+        if (r->step.items[i].admitted && req->arrived.ns > start.ns) start = req->arrived;
+    }
+    return start;
 }
 
 static void add_seqs(struct engine *e, uint32_t index, struct virt start)
@@ -68,6 +77,7 @@ void engine_plan(struct engine *e)
         sched_plan(r->sched, &r->step);
         e->stats.preemptions += r->step.preempted;
         if (!r->step.n) continue;
+        start = step_start(r, start);
         add_seqs(e, i, start);
         price(e, i);
         r->busy = true;
@@ -127,17 +137,19 @@ static void compute_run(struct engine *e, const struct batch *b)
         sample_run(e, b);
 }
 
-/* The host may have needed longer than the emulated machine: then the steps end when it is done. */
+/* Under the host's clock a step ends when it is computed. Under the device's the plan holds: where
+ * this host needed longer than all steps of the pass, the emulated clock stood still meanwhile. So
+ * the emulated figures stay those of the machine, and the replicas whose steps are over by then go
+ * on together, as one run of this host. */
 static void stretch(struct engine *e)
 {
-    uint64_t late = 0;
-    struct virt done = engine_now(e);
+    struct virt done = engine_now(e), planned = e->now;
     for (uint32_t i = 0; i < e->n_seqs; i++) {
         struct replica *r = &e->replicas[e->seqs[i].replica];
-        if (r->end.ns < done.ns && done.ns - r->end.ns > late) late = done.ns - r->end.ns;
-        if (r->end.ns < done.ns || e->o.clock == CLOCK_HOST) r->end = done;
+        if (e->o.clock == CLOCK_HOST) r->end = done;
+        if (r->end.ns > planned.ns) planned = r->end;
     }
-    if (e->o.clock == CLOCK_DEVICE) e->stats.lag_ns += late;
+    if (done.ns > planned.ns) e->lag_ns += done.ns - planned.ns;
 }
 
 void engine_compute(struct engine *e)

@@ -5,7 +5,7 @@
 
 struct virt engine_now(const struct engine *e)
 {
-    return (struct virt){wall_now().ns - e->epoch.ns};
+    return (struct virt){wall_now().ns - e->epoch.ns - e->lag_ns};
 }
 
 /* When something happens next, if nobody calls. */
@@ -30,7 +30,7 @@ static bool called(const struct engine *e)
 static void sleep_until(struct engine *e, uint64_t next)
 {
     if (e->o.clock == CLOCK_VIRTUAL && next != NEVER) return;
-    uint64_t wall = e->epoch.ns + next;
+    uint64_t wall = e->epoch.ns + e->lag_ns + next;
     struct timespec at = {(time_t)(wall / NS_PER_S), (long)(wall % NS_PER_S)};
     while (!called(e)) {
         if (next == NEVER)
@@ -137,8 +137,9 @@ static void arrivals(struct engine *e)
         TAILQ_REMOVE(&e->taken, r, link);
         e->live[r->id % e->n_slots] = r;
         e->n_live++;
-        if (e->o.clock == CLOCK_VIRTUAL && r->params.arrive.ns < e->now.ns)
-            r->params.arrive = e->now;
+        /* Not when it was submitted: while this host computed, the emulated clock may have stood.
+         */
+        if (e->o.clock != CLOCK_HOST && r->params.arrive.ns < e->now.ns) r->params.arrive = e->now;
         if (!r->params.arrive.ns) r->params.arrive.ns = 1; /* 0 means never */
         add_future(e, r);
     }

@@ -15,16 +15,25 @@ struct page {
     double seconds; /* emulated */
 };
 
-static double mean(const struct hist *h)
+static double mean(const struct quant *q)
 {
-    return h->total ? h->sum / (double)h->total : 0;
+    return q->total ? q->sum / (double)q->total : 0;
 }
 
-static void add_latency(struct buf *out, const char *name, const struct hist *h)
+static void add_latency(struct buf *out, const char *name, const struct quant *q)
 {
-    buf_printf(out, "\"%s\":{\"mean\":%.9g,\"p50\":%.9g,\"p90\":%.9g,\"p99\":%.9g}", name, mean(h),
-               hist_quantile(h, 0.5), hist_quantile(h, 0.9), hist_quantile(h, 0.99));
+    buf_printf(out, "\"%s\":{\"mean\":%.9g,\"p50\":%.9g,\"p90\":%.9g,\"p99\":%.9g}", name, mean(q),
+               quant_at(q, 0.5), quant_at(q, 0.9), quant_at(q, 0.99));
 }
+
+/* The host's pace: emulated time that went by for each second that really did; 1 = it kept up. */
+static double pace(const struct page *p)
+{
+    double lag = (double)p->stats.lag_ns * 1e-9;
+    return p->seconds + lag > 0 ? p->seconds / (p->seconds + lag) : 1;
+}
+
+#define STRETCHED_BELOW 0.99 /* wake-ups of a busy host cost less than this */
 
 static void add_name(struct buf *out, const char *key, const char *name)
 {
@@ -88,12 +97,12 @@ static void print_tail(const struct page *p, struct buf *out)
                (unsigned long long)t.tokens, (unsigned long long)t.prompt_tokens,
                p->seconds > 0 ? (double)t.tokens / p->seconds : 0, t.joules, s->running, s->waiting,
                (unsigned long long)s->preemptions, (unsigned long long)s->steps);
-    add_latency(out, "ttft_s", &s->latency[LAT_TTFT]);
+    add_latency(out, "ttft_s", &s->ttft);
     buf_char(out, ',');
-    add_latency(out, "tpot_s", &s->latency[LAT_TPOT]);
+    add_latency(out, "tpot_s", &s->tpot);
     buf_char(out, ',');
-    add_latency(out, "e2e_s", &s->latency[LAT_E2E]);
-    buf_printf(out, ",\"requests\":%llu}}", (unsigned long long)s->latency[LAT_E2E].total);
+    add_latency(out, "e2e_s", &s->e2e);
+    buf_printf(out, ",\"requests\":%llu}}", (unsigned long long)s->e2e.total);
 }
 
 static void print_json(const struct page *p, struct buf *out)
@@ -101,8 +110,9 @@ static void print_json(const struct page *p, struct buf *out)
     const struct backend *b = p->b;
     buf_printf(out,
                "{\"object\":\"chips\",\"emulated_seconds\":%.9g,\"lag_seconds\":%.9g,"
-               "\"stretched\":%s",
-               p->seconds, (double)p->stats.lag_ns * 1e-9, p->stats.lag_ns ? "true" : "false");
+               "\"pace\":%.4g,\"stretched\":%s",
+               p->seconds, (double)p->stats.lag_ns * 1e-9, pace(p),
+               pace(p) < STRETCHED_BELOW ? "true" : "false");
     add_name(out, "machine", b->machine.name);
     add_name(out, "plan", b->plan);
     add_name(out, "clock", backend_clock_name(b));
@@ -135,25 +145,26 @@ static void print_row(struct buf *out, const struct chip_report *c)
 
 static void print_text(const struct page *p, struct buf *out)
 {
-    static const struct {
+    const struct {
         const char *name;
-        enum latency which;
-    } times[] = {{"TTFT", LAT_TTFT}, {"TPOT", LAT_TPOT}, {"E2E", LAT_E2E}};
+        const struct quant *q;
+    } times[] = {{"TTFT", &p->stats.ttft}, {"TPOT", &p->stats.tpot}, {"E2E", &p->stats.e2e}};
     const struct backend *b = p->b;
     struct totals t = add_up(p);
     buf_printf(out,
                "machine %s  plan %s  clock %s\ntokens come from %s, time is charged for %s\n"
-               "emulated %.3f s%s  tokens %llu (%.1f/s)  prompt tokens %llu  energy %.1f J\n",
-               b->machine.name, b->plan, backend_clock_name(b), b->name, b->timed.name, p->seconds,
-               p->stats.lag_ns ? ", stretched: this host was slower" : "",
+               "emulated %.3f s",
+               b->machine.name, b->plan, backend_clock_name(b), b->name, b->timed.name, p->seconds);
+    if (pace(p) < STRETCHED_BELOW)
+        buf_printf(out, ", stretched: this host kept %.0f %% of the pace", 100 * pace(p));
+    buf_printf(out, "  tokens %llu (%.1f/s)  prompt tokens %llu  energy %.1f J\n",
                (unsigned long long)t.tokens, p->seconds > 0 ? (double)t.tokens / p->seconds : 0,
                (unsigned long long)t.prompt_tokens, t.joules);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        const struct hist *h = &p->stats.latency[times[i].which];
+        const struct quant *q = times[i].q;
         buf_printf(out, "%-4s mean %9.3f ms  p50 %9.3f  p90 %9.3f  p99 %9.3f  (%llu)\n",
-                   times[i].name, 1e3 * mean(h), 1e3 * hist_quantile(h, 0.5),
-                   1e3 * hist_quantile(h, 0.9), 1e3 * hist_quantile(h, 0.99),
-                   (unsigned long long)h->total);
+                   times[i].name, 1e3 * mean(q), 1e3 * quant_at(q, 0.5), 1e3 * quant_at(q, 0.9),
+                   1e3 * quant_at(q, 0.99), (unsigned long long)q->total);
     }
     buf_str(out, "\n chip sled rack replica  state      tokens     prompt   tokens/s  busy%"
                  "    HBM GB        link GB    joules\n");
