@@ -109,30 +109,35 @@ static void ones(struct model *m, long at)
         m->raw[at + i] = 1;
 }
 
-struct model *model_new(uint64_t seed)
+/* The order of the flat array; export.py reads it in the same order. */
+static void place_all(struct model *m)
 {
-    struct model *m = take_memory(sizeof *m);
     m->embed = place(m, VOCAB * HIDDEN);
     m->unembed = place(m, VOCAB * HIDDEN);
-    for (int l = 0; l < LAYERS; l++) /* the initialisers are evaluated in this order by need only */
-        m->layer[l].norm1 = place(m, HIDDEN), m->layer[l].norm2 = place(m, HIDDEN),
-        m->layer[l].qkv = place(m, QKV * HIDDEN), m->layer[l].qkv_bias = place(m, QKV),
-        m->layer[l].out = place(m, HIDDEN * OUT), m->layer[l].out_bias = place(m, HIDDEN),
-        m->layer[l].sinks = place(m, Q_HEADS), m->layer[l].router = place(m, EXPERTS * HIDDEN),
-        m->layer[l].router_bias = place(m, EXPERTS),
-        m->layer[l].gate_up = place(m, EXPERTS * 2 * INNER * HIDDEN),
-        m->layer[l].gate_up_bias = place(m, EXPERTS * 2 * INNER),
-        m->layer[l].down = place(m, EXPERTS * HIDDEN * INNER),
-        m->layer[l].down_bias = place(m, EXPERTS * HIDDEN);
+    for (int l = 0; l < LAYERS; l++) {
+        struct layer_at *at = m->layer + l;
+        at->norm1 = place(m, HIDDEN);
+        at->norm2 = place(m, HIDDEN);
+        at->qkv = place(m, QKV * HIDDEN);
+        at->qkv_bias = place(m, QKV);
+        at->out = place(m, HIDDEN * OUT);
+        at->out_bias = place(m, HIDDEN);
+        at->sinks = place(m, Q_HEADS);
+        at->router = place(m, EXPERTS * HIDDEN);
+        at->router_bias = place(m, EXPERTS);
+        at->gate_up = place(m, EXPERTS * 2 * INNER * HIDDEN);
+        at->gate_up_bias = place(m, EXPERTS * 2 * INNER);
+        at->down = place(m, EXPERTS * HIDDEN * INNER);
+        at->down_bias = place(m, EXPERTS * HIDDEN);
+    }
     m->norm = place(m, HIDDEN);
-    m->raw = floats(m->total);
-    m->used = floats(m->total);
-    m->grad = floats(m->total);
-    m->decays = take_memory(m->total);
-    random_state = 88172645463325252ull + seed * 0x9e3779b97f4a7c15ull;
+}
+
+static void draw_all(struct model *m)
+{
+    const float unit = 1.0f / sqrtf(HIDDEN), deep = 1.0f / sqrtf(2 * LAYERS);
     draw(m, m->embed, VOCAB * HIDDEN, 0.5f);
     draw(m, m->unembed, VOCAB * HIDDEN, 0.02f);
-    const float unit = 1.0f / sqrtf(HIDDEN), deep = 1.0f / sqrtf(2 * LAYERS);
     for (int l = 0; l < LAYERS; l++) {
         const struct layer_at *at = m->layer + l;
         ones(m, at->norm1);
@@ -144,6 +149,18 @@ struct model *model_new(uint64_t seed)
         draw(m, at->down, EXPERTS * HIDDEN * INNER, deep / sqrtf(INNER));
     }
     ones(m, m->norm);
+}
+
+struct model *model_new(uint64_t seed)
+{
+    struct model *m = take_memory(sizeof *m);
+    place_all(m);
+    m->raw = floats(m->total);
+    m->used = floats(m->total);
+    m->grad = floats(m->total);
+    m->decays = take_memory(m->total);
+    random_state = 88172645463325252ull + seed * 0x9e3779b97f4a7c15ull;
+    draw_all(m);
     take_states();
     return m;
 }
