@@ -307,6 +307,8 @@ MIXES = [
                 sort=4, extreme=2, count_to=.8, fact=2.2, greet=1, unknown=1.8, json=3)),
     (6500, dict(add=7, subtract=7, reverse=2, uppercase=1.5, length=1.5, count=5, spell=1, copy=3,
                 sort=5, extreme=3, count_to=1.2, fact=4.5, greet=1.5, unknown=1.8, json=3)),
+    (13000, dict(add=3, subtract=9, reverse=2, uppercase=1.5, length=1, count=2.5, spell=1, copy=3,
+                 sort=9, extreme=8, count_to=3, fact=7, greet=2, unknown=1.5, json=3)),
 ]
 SECOND_MIX = MIXES[1][0]
 

@@ -1,9 +1,10 @@
 /* Trains nano on the batches of data.py (stdin): AdamW, a constant rate and then a fall to zero.
 
-   usage: train DIR LAST_STEP FALL_FROM [CHECK]
+   usage: train DIR LAST_STEP FALL_FROM [RATE]
+          train DIR check
    Goes on from DIR/state.bin if there is one; data.py must start at the same step. Writes
    DIR/state.bin and DIR/weights.bin (fp32, the running mean until the rate has fallen) at every
-   SAVE_EVERY steps and at the end. With CHECK, compares gradients with finite differences. */
+   SAVE_EVERY steps and at the end. `check` compares gradients with finite differences. */
 #include "model.h"
 #include <math.h>
 #include <stdio.h>
@@ -12,12 +13,13 @@
 #include <time.h>
 
 enum { WARM_UP = 200, ROUND_FROM = 1500, SAVE_EVERY = 500, TELL_EVERY = 100, SEED = 1 };
-static const float RATE = 3e-3f, DECAY = 0.05f, BETA1 = 0.9f, BETA2 = 0.98f, MEAN_KEEP = 0.998f;
+static const float DECAY = 0.05f, BETA1 = 0.9f, BETA2 = 0.98f, MEAN_KEEP = 0.998f;
 
 struct trainer {
     struct model *model;
     float *moment1, *moment2, *mean;
     int step, last_step, fall_from;
+    float rate;
     char state_path[512], weights_path[512];
 };
 
@@ -98,10 +100,10 @@ static void resume(struct trainer *t)
 
 static float rate_at(const struct trainer *t)
 {
-    if (t->step < WARM_UP) return RATE * (float)(t->step + 1) / WARM_UP;
-    if (t->step < t->fall_from) return RATE;
+    if (t->step < WARM_UP) return t->rate * (float)(t->step + 1) / WARM_UP;
+    if (t->step < t->fall_from) return t->rate;
     float done = (float)(t->step - t->fall_from) / (float)(t->last_step - t->fall_from);
-    return RATE * (1 - sqrtf(done));
+    return t->rate * (1 - sqrtf(done));
 }
 
 static void update(struct trainer *t)
@@ -194,12 +196,16 @@ static void check(struct trainer *t, struct batch *b)
 
 int main(int argc, char **argv)
 {
-    if (argc < 4) {
-        fprintf(stderr, "usage: %s DIR LAST_STEP FALL_FROM [CHECK]\n", argv[0]);
+    int checking = argc == 3 && !strcmp(argv[2], "check");
+    if (argc != 4 && argc != 5 && !checking) {
+        fprintf(stderr, "usage: %s DIR LAST_STEP FALL_FROM [RATE] | DIR check\n", argv[0]);
         return 2;
     }
-    struct trainer t = {
-        .model = model_new(SEED), .last_step = atoi(argv[2]), .fall_from = atoi(argv[3])};
+    struct trainer t = {.model = model_new(SEED), .rate = argc > 4 ? (float)atof(argv[4]) : 3e-3f};
+    if (!checking) {
+        t.last_step = atoi(argv[2]);
+        t.fall_from = atoi(argv[3]);
+    }
     long bytes = t.model->total * (long)sizeof(float);
     t.moment1 = take_memory(bytes);
     t.moment2 = take_memory(bytes);
@@ -215,7 +221,7 @@ int main(int argc, char **argv)
     b.segment = take_memory(4 * ints);
     memcpy(t.mean, t.model->raw, (size_t)bytes);
     resume(&t);
-    if (argc > 4)
+    if (checking)
         check(&t, &b);
     else
         train(&t, &b);
