@@ -281,13 +281,14 @@ void answer_usage(const struct answer *a, const struct choice *only, struct buf 
         t.prompt = a->call->prompts[only->prompt].n;
         t.completion = only->tokens;
     }
+    uint64_t total = t.prompt + t.completion;
     buf_printf(out,
                "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
                "\"prompt_tokens_details\":{\"cached_tokens\":%llu,\"audio_tokens\":0},"
                "\"completion_tokens_details\":{\"reasoning_tokens\":%llu,\"audio_tokens\":0,"
                "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}}",
                (unsigned long long)t.prompt, (unsigned long long)t.completion,
-               (unsigned long long)(t.prompt + t.completion), (unsigned long long)t.cached,
+               (unsigned long long)total, (unsigned long long)t.cached,
                (unsigned long long)t.reasoning);
 }
 

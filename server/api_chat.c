@@ -18,7 +18,7 @@ static bool set_effort(struct fields *f, const char *name, const json_t *v)
                    {"max", EFFORT_HIGH}};
     if (!json_is_string(v)) return fields_bad_type(f->err, name, "a string", v);
     for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
-        if (strcmp(efforts[i].name, json_string_value(v))) continue;
+        if (strcmp(efforts[i].name, json_string_value(v)) != 0) continue;
         ((struct call *)f->target)->effort = efforts[i].effort;
         return true;
     }
@@ -83,7 +83,7 @@ static bool check_modalities(struct fields *f, const char *name, const json_t *v
     if (!json_is_array(v)) return fields_bad_type(f->err, name, "an array", v);
     for (size_t i = 0; i < json_array_size(v); i++) {
         const char *s = json_string_value(json_array_get(v, i));
-        if (!s || strcmp(s, "text"))
+        if (!s || strcmp(s, "text") != 0)
             return api_fail(f->err, 400, "unsupported_value", name,
                             "'%s' may hold \"text\" only, not \"%.64s\".", name, s ? s : "");
     }
@@ -145,20 +145,20 @@ static bool check_enums(const json_t *root, struct api_error *e)
     return fields_read(&f, root, &(struct field_table){rows, sizeof rows / sizeof *rows}, 1);
 }
 
-static bool render(const struct service *s, struct call *c, struct chat *chat, struct api_error *e)
+static bool render(const struct service *s, struct call *c, struct chat chat, struct api_error *e)
 {
     char today[16];
     time_t now = time(NULL);
     struct tm tm;
     strftime(today, sizeof today, "%Y-%m-%d", gmtime_r(&now, &tm));
-    chat->date = !strcmp(s->date, "none") ? NULL : strcmp(s->date, "auto") ? s->date : today;
-    chat->identity = c->identity ? c->identity : s->identity;
-    chat->effort = c->effort;
+    chat.date = !strcmp(s->date, "none") ? NULL : !strcmp(s->date, "auto") ? today : s->date;
+    chat.identity = c->identity ? c->identity : s->identity;
+    chat.effort = c->effort;
     c->prompts = arena_alloc(&c->arena, 1, sizeof *c->prompts);
     if (!c->prompts) return api_fail_err(e, ERR_NOMEM, NULL, NULL);
     c->n_prompts = 1;
     struct error cause = {0};
-    enum err rc = harmony_render(s->tokenizer, chat, &c->prompts[0], &cause);
+    enum err rc = harmony_render(s->tokenizer, &chat, &c->prompts[0], &cause);
     if (rc) return api_fail_err(e, rc, &cause, "messages");
     return call_check_context(c, s, "messages", e);
 }
@@ -178,7 +178,7 @@ static bool parse(const struct service *s, const json_t *root, struct call *c, s
     size_t text = 0;
     for (uint32_t i = 0; i < chat.n_messages; i++)
         text += chat.messages[i].content.len;
-    return call_check_bytes(text, s, "messages", e) && render(s, c, &chat, e);
+    return call_check_bytes(text, s, "messages", e) && render(s, c, chat, e);
 }
 
 bool api_chat_parse(const struct service *s, const char *body, size_t len, struct call *out,

@@ -187,8 +187,8 @@ void api_chips(struct app *a, struct http_req *r)
     p.chips = calloc(n, sizeof *p.chips);
     p.replicas = calloc(m, sizeof *p.replicas);
     engine_stats(e, &p.stats);
-    if (p.chips) p.n_chips = engine_chips(e, p.chips, n);
-    if (p.replicas) p.n_replicas = engine_replicas(e, p.replicas, m);
+    p.n_chips = p.chips ? engine_chips(e, p.chips, n) : 0;
+    p.n_replicas = p.replicas ? engine_replicas(e, p.replicas, m) : 0;
     p.seconds = (double)p.stats.now.ns * 1e-9;
     struct buf body = {0};
     if (wants_text(r)) {

@@ -213,13 +213,15 @@ static void on_event(struct gens *gs, const struct gen_event *ev)
         if (answer_token(g->answer, s->choice, &ev->token) && s->live)
             engine_cancel(gs->engine, s->id);
     }
-    if (!g->dirty) { /* held until it is flushed */
-        g->dirty = true;
-        g->refs++;
-        g->next_dirty = gs->dirty;
-        gs->dirty = g;
+    /* the list holds it until it is flushed; an ended request hands its own hold over */
+    if (g->dirty) {
+        if (ev->end) g->refs--;
+        return;
     }
-    if (ev->end) give_up(g);
+    if (!ev->end) g->refs++;
+    g->dirty = true;
+    g->next_dirty = gs->dirty;
+    gs->dirty = g;
 }
 
 void gens_wake(struct gens *gs)

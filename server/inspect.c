@@ -37,7 +37,7 @@ static bool says_plan(const struct conf *c)
     char plan[CONF_PATH_BYTES], machine[CONF_PATH_BYTES];
     conf_where(c, "machine.plan", plan);
     conf_where(c, "machine.name", machine);
-    return strcmp(plan, "default") || strcmp(machine, "default");
+    return strcmp(plan, "default") != 0 || strcmp(machine, "default") != 0;
 }
 
 static enum err print_plan(const struct conf *c, const struct model_shape *shape, bool program,

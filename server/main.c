@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     };
     const char *command = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
     bool inspect = command && !strcmp(command, "inspect");
-    if (command && !inspect && strcmp(command, "serve")) {
+    if (command && !inspect && strcmp(command, "serve") != 0) {
         fprintf(stderr, "trnd: there is no command '%s'\n%s", command, usage);
         return 2;
     }

@@ -42,8 +42,8 @@ static bool part_text(struct reader *r, size_t i, const json_t *part, struct cha
     path_of(r, rest, path);
     if (!name) return fields_bad_type(r->err, path, "a string", type);
     bool refusal = !strcmp(name, "refusal");
-    if (strcmp(name, "text") && strcmp(name, "input_text") && strcmp(name, "output_text") &&
-        !refusal) {
+    if (!refusal && strcmp(name, "text") != 0 && strcmp(name, "input_text") != 0 &&
+        strcmp(name, "output_text") != 0) {
         if (strstr(name, "image") || strstr(name, "audio") || strstr(name, "file") ||
             strstr(name, "video"))
             return api_fail(r->err, 400, "unsupported_value", path,
@@ -65,7 +65,7 @@ static bool part_text(struct reader *r, size_t i, const json_t *part, struct cha
 static bool join_parts(struct reader *r, const json_t *parts, struct chat_text *out)
 {
     size_t n = json_array_size(parts), len = 0;
-    struct chat_text part;
+    struct chat_text part = {0};
     for (size_t i = 0; i < n; i++) {
         if (!part_text(r, i, json_array_get(parts, i), &part)) return false;
         len += part.len;
@@ -74,7 +74,7 @@ static bool join_parts(struct reader *r, const json_t *parts, struct chat_text *
     if (!joined) return no_memory(r);
     *out = (struct chat_text){joined, len};
     for (size_t i = 0; i < n; i++) {
-        part_text(r, i, json_array_get(parts, i), &part);
+        if (!part_text(r, i, json_array_get(parts, i), &part)) return false;
         memcpy(joined, part.text, part.len);
         joined += part.len;
     }
@@ -174,7 +174,7 @@ static bool read_call(struct reader *r, size_t i, const json_t *v, struct chat_c
     const json_t *type = json_object_get(v, "type");
     snprintf(rest, sizeof rest, ".tool_calls[%zu].type", i);
     path_of(r, rest, path);
-    if (json_is_string(type) && strcmp(json_string_value(type), "function"))
+    if (json_is_string(type) && strcmp(json_string_value(type), "function") != 0)
         return api_fail(r->err, 400, "unsupported_value", path,
                         "'%s' must be \"function\", not \"%.64s\".", path, json_string_value(type));
     snprintf(rest, sizeof rest, ".tool_calls[%zu].function", i);
@@ -252,7 +252,7 @@ static bool read_role(struct reader *r, const json_t *message)
         return api_fail(r->err, 400, "missing_required_parameter", path, "'%s' is required.", path);
     if (!json_is_string(v)) return fields_bad_type(r->err, path, "a string", v);
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        if (strcmp(roles[i].name, json_string_value(v))) continue;
+        if (strcmp(roles[i].name, json_string_value(v)) != 0) continue;
         r->out->role = roles[i].role;
         return true;
     }

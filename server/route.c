@@ -65,7 +65,7 @@ void route_init(struct metrics *m)
 static bool path_matches(const struct route *r, const char *path)
 {
     size_t n = strlen(r->path);
-    if (strncmp(path, r->path, n)) return false;
+    if (strncmp(path, r->path, n) != 0) return false;
     return !path[n] || (path[n] == '/' && (!path[n + 1] || (r->flags & R_REST)));
 }
 
@@ -105,7 +105,7 @@ static void refuse_route(struct http_req *r, const char *allow)
 static bool check_media(struct http_req *r, struct api_error *e)
 {
     const char *coding = http_header_in(r, "content-encoding");
-    if (coding && strcasecmp(coding, "identity"))
+    if (coding && strcasecmp(coding, "identity") != 0)
         return api_fail(e, 415, "unsupported_media_type", NULL,
                         "The content encoding '%.64s' is not supported.", coding);
     const char *type = http_header_in(r, "content-type");

@@ -79,7 +79,7 @@ static bool read_tool(struct call *c, size_t i, const json_t *v, struct chat *ch
         return type ? fields_bad_type(e, path, "a string", type)
                     : api_fail(e, 400, "missing_required_parameter", path, "'%s' is required.",
                                path);
-    if (strcmp(json_string_value(type), "function"))
+    if (strcmp(json_string_value(type), "function") != 0)
         return api_fail(e, 400, "unsupported_value", path,
                         "'%s' must be \"function\", not \"%.64s\".", path, json_string_value(type));
     return read_function(c, i, json_object_get(v, "function"), chat, out, e);

@@ -37,6 +37,7 @@ for stream in false true; do
     is "decode, stream $stream: aborted" "$(metric 'vllm:request_success_total\{.*finished_reason="abort"\}')" 1
 
     # -- queue: behind one that runs
+    : >"$dir/first"
     curl -sN -m $patience -H "$json" "$url/v1/completions" -d "{\"prompt\":\"a\",$long,\"stream\":true}" >"$dir/first" & clients=$!
     until_is 'data: ' cat "$dir/first" >/dev/null
     leave "{\"prompt\":\"b\",\"max_tokens\":5,\"stream\":$stream}" 2 ''

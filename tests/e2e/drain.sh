@@ -53,6 +53,7 @@ is "the answer is whole" "$(jq .usage.completion_tokens "$dir/b")" 300
 
 # -- those that take too long hear why
 start --server.drain_timeout 0.5s --plan 1x2
+: >"$dir/a"
 ask '{"prompt":"a","max_tokens":100000,"ignore_eos":true,"stream":true}' >"$dir/a" & a=$!
 ask '{"prompt":"b","max_tokens":100000,"ignore_eos":true}' >"$dir/b" & b=$!
 clients="$a $b"
@@ -69,6 +70,7 @@ is "an error object" "$(jq -r .error.code "$dir/b")" draining
 
 # -- a full queue is an answer
 start --plan 1x2 --scheduler.max_seqs 1 --scheduler.max_waiting 1
+: >"$dir/a"
 ask '{"prompt":"a","max_tokens":100000,"ignore_eos":true,"stream":true}' >"$dir/a" & a=$!
 until_is 'data: ' cat "$dir/a" >/dev/null
 ask '{"prompt":"b","max_tokens":100000,"ignore_eos":true}' >"$dir/b" & b=$!
