@@ -75,7 +75,7 @@ static bool join_parts(struct reader *r, const json_t *parts, struct chat_text *
     *out = (struct chat_text){joined, len};
     for (size_t i = 0; i < n; i++) {
         if (!part_text(r, i, json_array_get(parts, i), &part)) return false;
-        memcpy(joined, part.text, part.len);
+        if (part.len) memcpy(joined, part.text, part.len);
         joined += part.len;
     }
     return true;
