@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define POOL_BYTES   32768 /* a connection: headers with long tokens must pass */
@@ -31,6 +32,13 @@ void http_resume(struct http_req *r)
     if (!r->suspended) return;
     r->suspended = false;
     MHD_resume_connection(r->conn);
+    r->http->due = true;
+}
+
+void http_hang_up(struct http_req *r)
+{
+    shutdown(r->fd, SHUT_RDWR);
+    http_resume(r);
     r->http->due = true;
 }
 

@@ -24,7 +24,7 @@ static void on_gone(uv_poll_t *p, int status, int events)
             if (r->gone || !(ev[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) continue;
             r->gone = true;
             if (r->owner && r->owner->gone) r->owner->gone(r->owner_arg);
-            http_resume(r);
+            http_hang_up(r);
         }
     } while (n == MAX_EVENTS);
 }

@@ -64,6 +64,9 @@ struct http_req {
 /* http.c: lets MHD go on with it; harmless when it is not suspended. */
 void http_resume(struct http_req *r);
 void http_suspend(struct http_req *r);
+/* Ends the connection. MHD may be waiting for a client that does not read to make room, and would
+ * not look at anything else before its timeout: so the socket itself says that it is over. */
+void http_hang_up(struct http_req *r);
 
 /* http_req.c */
 struct http_req *http_req_new(struct http *h, struct MHD_Connection *c, const char *url,

@@ -61,7 +61,7 @@ static void stream_cut(struct writer *w)
 {
     struct http_req *r = req_of(w);
     r->stream.cut = true;
-    http_resume(r);
+    http_hang_up(r);
 }
 
 struct MHD_Response *http_stream_response(struct http_req *r)
