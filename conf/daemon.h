@@ -30,7 +30,7 @@ struct conf {
     } server;
     struct {
         char path[CONF_PATH_BYTES]; /* for conf_find(CONF_WEIGHTS) */
-        char timed[256];            /* for conf_find(CONF_SHAPE); "same": what is computed */
+        char timed[256];            /* for conf_find(CONF_SHAPE); "same", "auto" */
     } model;
     struct {
         char name[256]; /* for conf_find(CONF_MACHINE) */

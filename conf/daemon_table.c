@@ -81,10 +81,12 @@ static const struct option rows[] = {
      .check = check_not_empty,
      .help = "The model that is computed: a Hugging Face folder, a GGUF file, or the name of a "
              "bundled model."},
-    {"model", "timed", OPT_STRING, AT(model.timed), .def = "gpt-oss-120b", .flag = "timed-model",
+    {"model", "timed", OPT_STRING, AT(model.timed), .def = "auto", .flag = "timed-model",
      .value = "NAME", .check = check_not_empty,
-     .help = "The model shape that the emulated machine is charged for: a name in models/, a file, "
-             "or \"same\" for the model that is computed."},
+     .help =
+         "The model shape that the emulated machine is charged for: a name in models/, a file, "
+         "\"same\" for the model that is computed, or \"auto\": gpt-oss-120b for nano, the same "
+         "for any other."},
 
     {"machine", "name", OPT_STRING, AT(machine.name), .def = "trn3-ultraserver", .flag = "machine",
      .value = "NAME", .check = check_not_empty,

@@ -23,9 +23,16 @@ static enum err check_options(const struct engine_options *o, struct error *e)
         return err_set(e, ERR_INVAL, "max_seqs is %u, must be 1 to step_tokens (%u)", o->max_seqs,
                        o->step_tokens);
     if (!o->max_waiting) return err_set(e, ERR_INVAL, "max_waiting is 0, must be 1 or more");
-    struct plan computed = o->plan, timed = o->plan;
-    enum err rc = plan_complete(&computed, o->shape, o->machine, e);
-    return rc ? rc : plan_complete(&timed, o->timed, o->machine, e);
+    struct plan timed = o->plan;
+    return plan_complete(&timed, o->timed, o->machine, e);
+}
+
+static enum err choose_computed(const struct engine_options *o, struct plan *p, struct error *e)
+{
+    *p = o->plan;
+    if (plan_complete(p, o->shape, o->machine, NULL) == ERR_OK) return ERR_OK;
+    *p = (struct plan){.replicas = o->plan.replicas, .chips = o->plan.chips};
+    return plan_complete(p, o->shape, o->machine, e);
 }
 
 static void size_runs(struct engine *e)
@@ -55,7 +62,7 @@ static bool new_replica(struct engine *e, uint32_t index)
 {
     const struct engine_options *o = &e->o;
     struct replica *r = &e->replicas[index];
-    uint32_t groups = o->plan.attn_dp;
+    uint32_t groups = e->computed.attn_dp;
     r->kv = calloc(groups, sizeof(struct kv *));
     for (uint32_t g = 0; r->kv && g < groups; g++) {
         uint32_t number = index * groups + g;
@@ -107,6 +114,7 @@ static bool new_memory(struct engine *e)
     e->last_placed = replicas - 1; /* the first request goes to replica 0 */
     e->loads = calloc(replicas, sizeof *e->loads);
     e->seqs = calloc((size_t)replicas * e->o.max_seqs, sizeof *e->seqs);
+    e->timed_seqs = calloc(e->o.max_seqs, sizeof *e->timed_seqs);
     e->rows = calloc(e->max_rows, sizeof *e->rows);
     e->program = malloc(sizeof *e->program);
     e->timed_program = malloc(sizeof *e->timed_program);
@@ -114,17 +122,17 @@ static bool new_memory(struct engine *e)
     e->published.chips = calloc(e->o.machine->chips, sizeof *e->published.chips);
     e->published.replicas = calloc(replicas, sizeof *e->published.replicas);
     e->telemetry = telemetry_new(e->o.machine, &e->o.plan, e->o.timed);
-    return e->loads && e->seqs && e->rows && e->program && e->timed_program && e->scratch &&
-           e->published.chips && e->published.replicas && e->telemetry;
+    return e->loads && e->seqs && e->timed_seqs && e->rows && e->program && e->timed_program &&
+           e->scratch && e->published.chips && e->published.replicas && e->telemetry;
 }
 
 static struct machine *new_machine(const struct engine *e, struct error *err)
 {
     const struct engine_options *o = &e->o;
-    uint32_t groups = o->plan.replicas * o->plan.attn_dp;
+    uint32_t groups = o->plan.replicas * e->computed.attn_dp;
     struct machine_options m = {.shape = o->shape,
                                 .weights = o->weights,
-                                .plan = o->plan,
+                                .plan = e->computed,
                                 .block_tokens = o->block_tokens,
                                 .full_blocks = groups * e->kv_size.full,
                                 .slide_blocks = groups * e->kv_size.slide,
@@ -163,7 +171,8 @@ struct engine *engine_new(const struct engine_options *o, struct error *err)
     engine_stats_init(&e->stats);
     new_lock(e);
     size_runs(e);
-    if (engine_size_kv(o, &e->kv_size, err)) goto fail;
+    if (choose_computed(o, &e->computed, err)) goto fail;
+    if (engine_size_kv(o, e->computed.attn_dp, &e->kv_size, err)) goto fail;
     size_context(e);
     if (!new_memory(e)) {
         err_set(err, ERR_NOMEM, "engine: no memory for %u replicas of %u sequences",
@@ -203,7 +212,7 @@ void engine_free(struct engine *e)
         pthread_join(e->thread, NULL);
     }
     for (uint32_t i = 0; e->replicas && i < e->o.plan.replicas; i++)
-        free_replica(&e->replicas[i], e->o.plan.attn_dp);
+        free_replica(&e->replicas[i], e->computed.attn_dp);
     free(e->replicas);
     machine_free(e->machine);
     telemetry_free(e->telemetry);
@@ -215,6 +224,7 @@ void engine_free(struct engine *e)
     free(e->cancels);
     free(e->loads);
     free(e->seqs);
+    free(e->timed_seqs);
     free(e->rows);
     free(e->program);
     free(e->timed_program);

@@ -32,7 +32,9 @@ struct engine_options {
     const struct model_weights *weights;
     const struct model_shape *timed;    /* what is timed; may be == shape */
     const struct machine_spec *machine; /* borrowed until engine_free */
-    struct plan plan;                   /* complete for both shapes */
+    /* Complete for `timed`. Where its split does not suit `shape`, as many replicas of as many
+     * chips are split otherwise to compute: tokens do not depend on it. */
+    struct plan plan;
     enum engine_clock clock;
     uint32_t block_tokens; /* [16] power of two */
     uint32_t step_tokens;  /* token budget of a step of one replica [512] */

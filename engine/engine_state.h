@@ -52,6 +52,7 @@ struct engine {
     struct engine_options o;
     struct request_limits limits;
     uint32_t max_rows, max_logit_rows; /* of one machine_run */
+    struct plan computed; /* how the computed shape is split: its groups hold the KV blocks */
     struct kv_size kv_size;
     struct wall epoch; /* when the emulated machine started */
     /* The emulated clock stood still for so long, waiting for this host. Only the thread adds. */
@@ -86,8 +87,9 @@ struct engine {
     uint64_t order;
     struct virt now;
 
-    struct batch_seq *seqs; /* [replicas * max_seqs]: of all steps planned in this pass */
-    struct batch_row *rows; /* [max_rows] */
+    struct batch_seq *seqs;       /* [replicas * max_seqs]: of all steps planned in this pass */
+    struct batch_seq *timed_seqs; /* [max_seqs]: of one step, in the groups of the timed plan */
+    struct batch_row *rows;       /* [max_rows] */
     uint32_t n_seqs;
     struct program *program, *timed_program;
     struct sample_top *scratch; /* [vocab] */
@@ -97,8 +99,10 @@ struct engine {
     struct wall chips_published;
 };
 
-/* engine_kv.c: how many blocks; ERR_RANGE if none fits. */
-enum err engine_size_kv(const struct engine_options *o, struct kv_size *out, struct error *e);
+/* engine_kv.c: how many blocks each of the `dp` groups of a replica gets; ERR_RANGE if none fits.
+ */
+enum err engine_size_kv(const struct engine_options *o, uint32_t dp, struct kv_size *out,
+                        struct error *e);
 
 /* engine_thread.c */
 void *engine_run(void *engine);

@@ -50,24 +50,26 @@ static void report_replica(const struct engine *e, uint32_t index, struct replic
                                    .prompt_tokens = r->prompt_tokens,
                                    .steps = r->steps,
                                    .busy_share = share(r->busy_ns, (double)e->now.ns)};
-    for (uint32_t g = 0; g < e->o.plan.attn_dp; g++) {
+    for (uint32_t g = 0; g < e->computed.attn_dp; g++) {
         struct kv_counts c = kv_full(r->kv[g]);
         out->kv_blocks_used += c.used;
         out->kv_blocks_total += c.total;
     }
 }
 
-/* What the running sequences hold on the chips of the fullest group, in the timed machine's HBM. */
+/* What the running sequences hold on the chips of the fullest group, in the timed machine's HBM.
+ * Where the timed plan has other groups, sequences are taken to be spread evenly over them. */
 static uint64_t kv_chip_bytes(const struct engine *e, const struct replica *r)
 {
     const struct engine_options *o = &e->o;
-    uint64_t full = plan_kv_token_bytes(&o->plan, o->timed) * o->block_tokens, most = 0;
+    uint64_t full = plan_kv_token_bytes(&o->plan, o->timed) * o->block_tokens, most = 0, sum = 0;
     uint64_t slide = plan_kv_window_bytes(&o->plan, o->timed) / o->timed->window * o->block_tokens;
-    for (uint32_t g = 0; g < o->plan.attn_dp; g++) {
+    for (uint32_t g = 0; g < e->computed.attn_dp; g++) {
         uint64_t bytes = kv_full(r->kv[g]).used * full + kv_slide(r->kv[g]).used * slide;
         if (bytes > most) most = bytes;
+        sum += bytes;
     }
-    return most;
+    return e->computed.attn_dp == o->plan.attn_dp ? most : sum / o->plan.attn_dp;
 }
 
 static void report_chip(const struct engine *e, uint32_t chip, struct chip_report *out)
@@ -119,7 +121,7 @@ void engine_publish(struct engine *e, bool all)
         s->running += sched_running(r->sched);
         queued += sched_waiting(r->sched);
         idle = idle && !r->busy;
-        for (uint32_t g = 0; g < e->o.plan.attn_dp; g++) {
+        for (uint32_t g = 0; g < e->computed.attn_dp; g++) {
             struct kv_counts c = kv_full(r->kv[g]);
             s->kv_blocks_used += c.used;
             s->kv_blocks_total += c.total;

@@ -2,6 +2,8 @@
  * logits -> tokens, and what each replica's own step costs on the timed machine. */
 #include "engine/engine_state.h"
 
+#include <string.h>
+
 /* The first step of a request that waited. */
 static void admit(struct engine *e, struct request *r, struct virt start)
 {
@@ -25,6 +27,12 @@ static void price(struct engine *e, uint32_t index)
         .seqs = e->seqs + r->first_seq, .n_seqs = r->step.n, .n_rows = r->step.rows};
     struct step_counts counts;
     struct lower_options lower = {.router_zipf_s = e->o.machine->router_zipf_s, .fold = true};
+    if (e->computed.attn_dp != e->o.plan.attn_dp) {
+        memcpy(e->timed_seqs, own.seqs, own.n_seqs * sizeof *own.seqs);
+        for (uint32_t i = 0; i < own.n_seqs; i++)
+            e->timed_seqs[i].dp = (uint16_t)(i % e->o.plan.attn_dp);
+        own.seqs = e->timed_seqs;
+    }
     lower_count(&own, index, &e->o.plan, e->o.timed->window, &counts);
     lower_step(e->o.timed, &e->o.plan, &counts, &lower, e->timed_program);
     r->cost = cost_step(e->o.machine, e->timed_program, index * e->o.plan.chips);
@@ -129,8 +137,8 @@ static void compute_run(struct engine *e, const struct batch *b)
     struct step_counts counts;
     struct lower_options lower = {.router_zipf_s = e->o.machine->router_zipf_s};
     struct error error = {0};
-    lower_count(b, LOWER_ALL_REPLICAS, &e->o.plan, e->o.shape->window, &counts);
-    lower_step(e->o.shape, &e->o.plan, &counts, &lower, e->program);
+    lower_count(b, LOWER_ALL_REPLICAS, &e->computed, e->o.shape->window, &counts);
+    lower_step(e->o.shape, &e->computed, &counts, &lower, e->program);
     if (machine_run(e->machine, e->program, b, &error))
         fail_run(e, b, &error);
     else

@@ -95,7 +95,7 @@ static uint32_t cached_blocks(const struct engine *e, const struct replica *rep,
                               const struct request *r)
 {
     uint32_t best = 0;
-    for (uint32_t g = 0; g < e->o.plan.attn_dp; g++) {
+    for (uint32_t g = 0; g < e->computed.attn_dp; g++) {
         uint32_t n = kv_match(rep->kv[g], &r->seq.kv, (r->seq.tokens - 1) / e->o.block_tokens);
         if (n > best) best = n;
     }

@@ -140,6 +140,31 @@ START_TEST(wide_experts)
 }
 END_TEST
 
+/* The timed shape has 8 KV heads and is split over 8 chips; the computed one has 2 and cannot be.
+ */
+START_TEST(timed_plan_of_another_shape)
+{
+    static struct rig r;
+    static struct talk alone[SUBJECTS];
+    static struct model_shape timed;
+    struct error e = {0};
+    struct variant v = {"1x1", 64, 3, CLOCK_VIRTUAL, true, false, false};
+    if (!rig_open(&r, "tiny-0", v.plan)) return;
+    run(&r, &v);
+    memcpy(alone, r.talks, sizeof alone);
+    timed = *r.o.shape;
+    timed.kv_heads = timed.q_heads = 8;
+    r.o.timed = &timed;
+    r.o.plan = (struct plan){.replicas = 1, .chips = 8};
+    ck_assert_msg(!plan_complete(&r.o.plan, &timed, &r.machine, &e), "%s", e.text);
+    ck_assert_uint_eq(r.o.plan.attn_tp, 8);
+    ck_assert_int_ne(plan_complete(&r.o.plan, r.o.shape, &r.machine, NULL), ERR_OK);
+    run(&r, &v);
+    compare(alone, r.talks, "timed plan 1x8 of 8 heads");
+    rig_close(&r);
+}
+END_TEST
+
 /* ---- a virtual run is a function of what was submitted */
 
 static void print_run(struct rig *r, uint32_t threads, char *out, size_t room)
@@ -198,6 +223,7 @@ int main(void)
     tcase_add_test(t, two_kv_heads);
     tcase_add_test(t, eight_kv_heads);
     tcase_add_test(t, wide_experts);
+    tcase_add_test(t, timed_plan_of_another_shape);
     tcase_add_test(t, virtual_runs_are_identical);
     suite_add_tcase(s, t);
     return tap_run(s);
