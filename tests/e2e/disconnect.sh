@@ -62,7 +62,7 @@ done
 
 # -- a client that does not read: its stream is cut off before it fills the memory
 start --clock host --plan 8x2
-curl -sN -m 100 --limit-rate 1 -H "$json" "$url/v1/completions" \
+curl -sN -m 100 --limit-rate 10k -H "$json" "$url/v1/completions" \
     -d "{\"prompt\":\"a\",$long,\"stream\":true,\"logprobs\":20,\"n\":8}" >/dev/null & clients=$!
 is "a slow reader is cut off" "$(until_is '^1$' metric trnd_http_slow_readers_total)" 1
 is "a slow reader: gauges" "$(until_is '^0 0 0$' gauges)" "0 0 0"
