@@ -138,6 +138,7 @@ static void parse(void *arg) /* the pool's thread, or the loop's for a short bod
 static void parsed(void *arg)
 {
     struct gen *g = arg;
+    g->parsing = false;
     if (!g->gone) {
         if (!g->error.status) submit(g);
         if (g->error.status) gen_fail(g, &g->error);
@@ -163,6 +164,7 @@ void gens_start(struct gens *gs, struct http_req *r, enum call_kind kind)
     http_remote(r, g->remote);
     g->body = http_take_body(r, &g->body_len);
     http_own(r, &owner, g);
+    g->parsing = true;
     if (!g->body) {
         api_fail(&g->error, 500, "internal_error", NULL, "The server is out of memory.");
         parsed(g);
@@ -282,7 +284,7 @@ void gens_abort(struct gens *gs)
     struct api_error e = {0};
     api_fail_err(&e, ERR_DRAINING, NULL, NULL);
     for (struct gen *g = gs->list; g; g = g->next)
-        gen_fail(g, &e);
+        if (!g->parsing) gen_fail(g, &e); /* else the engine refuses it in a moment */
 }
 
 uint32_t gens_active(const struct gens *gs)

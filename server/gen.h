@@ -31,6 +31,7 @@ struct gen {
     struct answer *answer;
     struct gen_slot *slots;
     uint32_t n_slots;
+    bool parsing;  /* on the pool: call and error belong to that thread */
     bool gone;     /* the client left */
     bool answered; /* everything was handed to the HTTP side */
     bool complete; /* and the client has it */
