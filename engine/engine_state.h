@@ -30,6 +30,7 @@ struct replica {
     bool busy, ended_now;   /* ended in this pass: the next step starts where it ended */
     uint32_t first_seq;     /* the step's items are seqs[first_seq ..) of the pass */
     uint64_t outstanding_tokens;
+    uint64_t last_order; /* requests placed before its last one, that one included */
     uint64_t tokens, prompt_tokens, steps;
     double busy_ns;
 };

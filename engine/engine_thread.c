@@ -108,12 +108,14 @@ static void place(struct engine *e, struct request *r)
     for (uint32_t i = 0; i < e->o.plan.replicas; i++)
         e->loads[i] = (struct place_replica){
             .outstanding_tokens = e->replicas[i].outstanding_tokens,
-            .cached_tokens = cached_blocks(e, &e->replicas[i], r) * e->o.block_tokens};
+            .cached_tokens = cached_blocks(e, &e->replicas[i], r) * e->o.block_tokens,
+            .rest = e->order - e->replicas[i].last_order};
     r->replica = e->last_placed =
         place_pick(e->loads, e->o.plan.replicas, r->params.n_prompt, e->last_placed);
     r->arrived = r->params.arrive;
     r->placed = true;
     r->seq.order = e->order++;
+    e->replicas[r->replica].last_order = e->order;
     sched_add(e->replicas[r->replica].sched, &r->seq);
     engine_load(e, r);
 }

@@ -9,14 +9,14 @@ START_TEST(table)
         struct place_replica r[3];
         uint32_t prompt, last, want;
     } cases[] = {
-        {{{0, 0}, {0, 0}, {0, 0}}, 100, 2, 0},       /* in turn */
-        {{{0, 0}, {0, 0}, {0, 0}}, 100, 0, 1},       /* */
-        {{{0, 0}, {0, 0}, {0, 0}}, 100, 1, 2},       /* */
-        {{{50, 0}, {10, 0}, {90, 0}}, 100, 1, 1},    /* least to do */
-        {{{50, 0}, {10, 0}, {10, 0}}, 100, 1, 2},    /* a tie, the next */
-        {{{50, 64}, {10, 0}, {10, 0}}, 100, 0, 0},   /* the prefix outweighs the load */
-        {{{500, 64}, {10, 0}, {10, 0}}, 100, 0, 1},  /* the load outweighs the prefix */
-        {{{10, 32}, {10, 64}, {10, 48}}, 100, 1, 1}, /* the longest prefix */
+        {{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, 100, 2, 0},       /* in turn */
+        {{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, 100, 0, 1},       /* */
+        {{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, 100, 1, 2},       /* */
+        {{{50, 0, 0}, {10, 0, 0}, {90, 0, 0}}, 100, 1, 1},    /* least to do */
+        {{{50, 0, 0}, {10, 0, 0}, {10, 0, 0}}, 100, 1, 2},    /* a tie, the next */
+        {{{50, 64, 0}, {10, 0, 0}, {10, 0, 0}}, 100, 0, 0},   /* the prefix outweighs the load */
+        {{{500, 64, 0}, {10, 0, 0}, {10, 0, 0}}, 100, 0, 1},  /* the load outweighs the prefix */
+        {{{10, 32, 0}, {10, 64, 0}, {10, 48, 0}}, 100, 1, 1}, /* the longest prefix */
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t got = place_pick(cases[i].r, 3, cases[i].prompt, cases[i].last);
@@ -52,6 +52,24 @@ START_TEST(idle_replicas_take_turns)
 }
 END_TEST
 
+/* One replica has everybody's prefix; the others still get a request now and then. */
+START_TEST(a_shared_prefix_leaves_nobody_idle)
+{
+    struct place_replica r[8] = {{0, 90, 0}};
+    uint32_t got[8] = {0}, last = 7;
+    for (uint32_t i = 0; i < 8 * PLACE_ROUNDS * 4; i++) {
+        last = place_pick(r, 8, 100, last);
+        got[last]++;
+        for (uint32_t k = 0; k < 8; k++)
+            r[k].rest++;
+        r[last].rest = 0;
+    }
+    for (uint32_t k = 1; k < 8; k++)
+        ck_assert_uint_ge(got[k], 2);
+    ck_assert_uint_ge(got[0], 8 * PLACE_ROUNDS * 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("place");
@@ -59,6 +77,7 @@ int main(void)
     tcase_add_test(t, table);
     tcase_add_test(t, every_replica_is_used);
     tcase_add_test(t, idle_replicas_take_turns);
+    tcase_add_test(t, a_shared_prefix_leaves_nobody_idle);
     suite_add_tcase(s, t);
     return tap_run(s);
 }
