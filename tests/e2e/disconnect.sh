@@ -55,7 +55,7 @@ for stream in false true; do
     is "prefill, stream $stream: gauges" "$(until_is '^0 0 0$' gauges)" "0 0 0"
     is "prefill, stream $stream: no token was made" "$(metric 'vllm:generation_tokens_total\{.*\}')" 0
     is "prefill, stream $stream: KV is free" "$(metric 'vllm:kv_cache_usage_perc\{.*\}')" 0
-    is "the next is served" "$(post /v1/completions '{"prompt":"a","max_tokens":2}' | jq .usage.completion_tokens)" 2
+    is "the next is served" "$(post /v1/completions '{"prompt":"a","max_tokens":2,"ignore_eos":true}' | jq .usage.completion_tokens)" 2
     stop
     is "ends well" "$rc" 0
 done

@@ -86,7 +86,7 @@ kill -9 $a $b
 wait $a $b 2>/dev/null
 clients=''
 until_is '^0$' metric 'vllm:num_requests_running\{.*\}' >/dev/null
-is "served again" "$(post /v1/completions '{"prompt":"c","max_tokens":2}' | jq .usage.completion_tokens)" 2
+is "served again" "$(post /v1/completions '{"prompt":"c","max_tokens":2,"ignore_eos":true}' | jq .usage.completion_tokens)" 2
 stop
 is "ends well" "$rc" 0
 finish

@@ -54,8 +54,8 @@ is "keys" "$(echo "$answer" | jq -rc '.choices[0] | [has("logprobs"), .message.r
 is "greedy is the same again" "$(post /chat/completions "{$user,\"temperature\":0,\"max_tokens\":200}" | jq -c .choices)" "$(echo "$answer" | jq -c .choices)"
 is "prompt_tokens is what /tokenize counts" "$(echo "$answer" | jq .usage.prompt_tokens)" "$(post /tokenize "{$user}" | jq .count)"
 is "a seed is a seed" "$(post /v1/chat/completions "{$user,\"seed\":5,\"max_tokens\":20}" | jq -c .choices)" "$(post /v1/chat/completions "{$user,\"seed\":5,\"max_tokens\":20}" | jq -c .choices)"
-is "n choices" "$(post /v1/chat/completions "{$user,\"n\":3,\"max_tokens\":5}" | jq -c '[.choices[].index], .usage.completion_tokens' | tr '\n' ' ')" "[0,1,2] 15 "
-is "max_tokens" "$(post /v1/chat/completions "{$user,\"max_tokens\":3}" | jq -rc '.choices[0].finish_reason, .usage.completion_tokens' | tr '\n' ' ')" "length 3 "
+is "n choices" "$(post /v1/chat/completions "{$user,\"n\":3,\"max_tokens\":5,\"ignore_eos\":true}" | jq -c '[.choices[].index], .usage.completion_tokens' | tr '\n' ' ')" "[0,1,2] 15 "
+is "max_tokens" "$(post /v1/chat/completions "{$user,\"max_tokens\":3,\"temperature\":0}" | jq -rc '.choices[0].finish_reason, .usage.completion_tokens' | tr '\n' ' ')" "length 3 "
 is "ignore_eos" "$(post /v1/completions '{"prompt":"abc","max_tokens":300,"ignore_eos":true}' | jq .usage.completion_tokens)" 300
 is "completions" "$(post /v1/completions '{"prompt":["a","b"],"max_tokens":4,"echo":true,"n":2}' | jq -c '[.choices[] | .index, .text[0:1]]')" '[0,"a",1,"a",2,"b",3,"b"]'
 is "logprobs" "$(post /v1/completions '{"prompt":"ab","max_tokens":4,"ignore_eos":true,"logprobs":2}' | jq -c '.choices[0].logprobs | [(.tokens|length)==(.token_logprobs|length), (.top_logprobs[0]|length)==2, .text_offset[0]]')" '[true,true,0]'
