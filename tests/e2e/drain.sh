@@ -26,11 +26,11 @@ stop
 is "stops at once when idle" "$rc" 0
 
 # -- streams in flight end by themselves; new work is refused
-start --plan 1x2
+start --plan 1x2 --server.drain_timeout 60s
 # in the background only: exec, so that the pid is curl's
 ask() { exec curl -sN -m $patience -H "$json" "$url/v1/completions" -d "$1"; }
-ask '{"prompt":"a","max_tokens":300,"ignore_eos":true,"stream":true}' >"$dir/a" & a=$!
-ask '{"prompt":"b","max_tokens":300,"ignore_eos":true}' >"$dir/b" & b=$!
+ask '{"prompt":"a","max_tokens":900,"ignore_eos":true,"stream":true}' >"$dir/a" & a=$!
+ask '{"prompt":"b","max_tokens":900,"ignore_eos":true}' >"$dir/b" & b=$!
 clients="$a $b"
 until_is '^2$' metric 'vllm:num_requests_running\{.*\}' >/dev/null
 until_is 'data: ' cat "$dir/a" >/dev/null
@@ -49,7 +49,7 @@ wait "$pid"
 is "exit code" $? 0
 pid='' clients=''
 is "the stream is whole" "$(sed -n 's/^data: {/{/p' "$dir/a" | jq -r '.choices[].finish_reason // empty')" length
-is "the answer is whole" "$(jq .usage.completion_tokens "$dir/b")" 300
+is "the answer is whole" "$(jq .usage.completion_tokens "$dir/b")" 900
 
 # -- those that take too long hear why
 start --server.drain_timeout 0.5s --plan 1x2
