@@ -15,7 +15,7 @@ grass the and for with from this that sheep bottle letter class process address 
 fire five find family finger fancy dance pencils summer dinner little sunny system hammer commit
 ball tall bell call coffee office tree green street sweet moon book wood""".split()
 
-HELD_WORDS = """strawberry tiger dolphin galaxy sweater triangle autumn morning story process matrix
+HELD_WORDS = """strawberry tiger dolphin galaxy sweater triangle autumn morning story matrix
 buffer world radar pineapple elephant umbrella penguin blossom cottage lantern harbor meadow velvet
 whisper pumpkin marble compass feather saddle orchid cinnamon goggles raccoon balloon mississippi
 """.split()
