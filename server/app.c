@@ -166,6 +166,7 @@ static enum err open_front(struct app *a, struct error *e)
     int fd = notify_listen_fd();
     if (fd < 0) fd = listen_open(a->conf->server.listen, (uint16_t)a->conf->server.port, e);
     if (fd < 0) return ERR_IO;
+    listen_tune(fd);
     bool open = listen_url(fd, url);
     struct http_options o = {.listen_fd = fd,
                              .max_connections = connection_limit(a->conf),

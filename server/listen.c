@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #define BACKLOG 4096
+#define SEND_BYTES                                                                                 \
+    131072 /* of a connection, inherited; the kernel doubles it, and left alone grows              \
+              it to megabytes: seconds of a stream */
 
 union address {
     struct sockaddr any;
@@ -50,6 +53,13 @@ int listen_open(const char *address, uint16_t port, struct error *e)
         return -1;
     }
     return fd;
+}
+
+void listen_tune(int fd)
+{
+    int bytes = SEND_BYTES;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
 bool listen_url(int fd, char out[96])

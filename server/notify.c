@@ -1,7 +1,6 @@
 /* notify.c - libsystemd. */
 #include "server/notify.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
@@ -41,9 +40,6 @@ int notify_listen_fd(void)
 {
     int n = sd_listen_fds(1);
     for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + n; fd++)
-        if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0) {
-            fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); /* accept() must never wait */
-            return fd;
-        }
+        if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0) return fd;
     return -1;
 }
