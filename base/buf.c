@@ -15,7 +15,7 @@ static bool reserve(struct buf *b, size_t more)
         b->failed = true;
         return false;
     }
-    if (need + 1 <= b->cap) return true;
+    if (b->data && need + 1 <= b->cap) return true;
     size_t cap = b->cap ? b->cap : 64;
     while (cap < need + 1)
         cap = cap > SIZE_MAX / 2 ? need + 1 : cap * 2;

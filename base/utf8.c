@@ -72,7 +72,6 @@ size_t utf8_take(struct buf *out, const char *s, size_t n, bool flush)
             continue;
         }
         buf_add(out, s + plain, i - plain);
-        plain = i;
         if (k == 0 && !flush) return i;
         buf_str(out, "\xEF\xBF\xBD");
         i = k == 0 ? n : i + (size_t)-k;

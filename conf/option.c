@@ -161,6 +161,15 @@ static enum err parse(const struct option *o, const char *text, union value *v)
     return ERR_PARSE;
 }
 
+/* Numbers are parsed wide, and kept as wide as their field is. */
+static void fit(const struct option *o, union value *v)
+{
+    uint64_t whole = v->whole;
+    double real = v->real;
+    if (o->type == OPT_UINT) v->count = (uint32_t)whole;
+    if (is_real(o->type) && o->bytes == sizeof v->narrow) v->narrow = (float)real;
+}
+
 enum err option_set(const struct option *o, void *base, const char *text, struct error *e)
 {
     union value v;
@@ -168,8 +177,7 @@ enum err option_set(const struct option *o, void *base, const char *text, struct
     memset(&v, 0, sizeof v);
     enum err rc = parse(o, text, &v);
     if (rc) return refuse(o, rc, text, e);
-    if (o->type == OPT_UINT) v.count = (uint32_t)v.whole;
-    if (is_real(o->type) && o->bytes == sizeof v.narrow) v.narrow = (float)v.real;
+    fit(o, &v);
     const char *rule = o->check ? o->check(&v) : NULL;
     if (rule)
         return err_set(e, ERR_RANGE, "%s.%s = \"%.100s\": must be %s", o->section, o->name, text,

@@ -211,9 +211,8 @@ static bool print_in(enum unit_kind kind, const struct real_unit *u, double v, c
 void unit_print_real(enum unit_kind kind, double v, char out[UNIT_TEXT_BYTES])
 {
     const struct real_unit *units = real_units(kind), *u = units;
-    while (u[1].name && fabs(v) >= pow(10, u[1].exponent))
-        u++;
-    while (kind == UNIT_SHARE && *u->name) /* shares are printed as plain numbers */
+    bool plain = kind == UNIT_SHARE; /* without a unit, which is the last */
+    while (u[1].name && (plain || fabs(v) >= pow(10, u[1].exponent)))
         u++;
     for (; u > units; u--)
         if (print_in(kind, u, v, out)) return;

@@ -1,6 +1,7 @@
 /* plan.c - which chip holds what, and how many bytes that is. */
 #include "device/plan.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ static bool is_power_of_two(uint32_t v)
 /* Fills the missing factor of a product, or both; `prefer` decides when both are missing. */
 static void fill_pair(uint32_t product, uint32_t *a, uint32_t *b, uint32_t prefer)
 {
+    assert(prefer > 0);
     if (!*a && !*b) *a = prefer;
     if (!*a) *a = product / *b;
     if (!*b) *b = product / *a;

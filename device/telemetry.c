@@ -1,6 +1,7 @@
 /* telemetry.c - the counters of each chip. */
 #include "device/telemetry.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct telemetry {
@@ -68,6 +69,7 @@ void telemetry_step(struct telemetry *t, uint32_t r, const struct cost *c, uint3
 {
     struct chip_counters *chip = replica_chips(t, r);
     uint32_t n = t->plan.chips, from = t->next[r];
+    assert(n > 0);
     for (uint32_t i = 0; i < n; i++) {
         charge(&chip[i], c, prefill_share);
         chip[i].tokens += share(new_tokens, n, from, i);

@@ -203,7 +203,7 @@ enum err inspect_program_print(FILE *out, const struct inspect *in, const struct
                                struct error *e)
 {
     enum err rc = check_step(s, e);
-    struct program *p = rc ? NULL : malloc(sizeof *p);
+    struct program *p = rc ? NULL : calloc(1, sizeof *p);
     if (rc) return rc;
     if (!p) return err_set(e, ERR_NOMEM, "out of memory");
     rc = lower(in, s, p, e);

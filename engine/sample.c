@@ -3,6 +3,7 @@
  * random number is a function of seed and index alone. */
 #include "engine/sample.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -210,6 +211,7 @@ static void add_logprobs(const struct row *r, int alternatives, struct sampled *
         sum += exp_neg((double)r->logits[i] - (double)r->max);
         if (max) insert_top(out, max, i, r->logits[i]);
     }
+    assert(sum > 0); /* the largest adds 1 */
     double norm = (double)r->max + log(sum);
     out->logprob = clamp_logprob((double)r->logits[out->token] - norm);
     for (uint32_t i = 0; i < out->n_top; i++)
