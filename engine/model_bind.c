@@ -130,3 +130,24 @@ struct weight bind_matrix(struct binder *b, const char *name, uint64_t rows, uin
                            .cols = (uint32_t)cols,
                            .row_step_bytes = t->bytes / rows};
 }
+
+enum err model_bind(struct model *m, const struct model_names *names, struct error *e)
+{
+    const struct model_shape *s = &m->shape;
+    const uint64_t d = s->hidden;
+    struct binder b = {m, e, ERR_OK, ""};
+    m->layers = calloc(s->layers, sizeof *m->layers);
+    if (!m->layers) return err_set(e, ERR_NOMEM, "out of memory");
+    m->weights = (struct model_weights){.n_layers = s->layers, .layers = m->layers};
+    m->weights.embed = bind_matrix(&b, names->embed, s->vocab, d);
+    m->weights.head = bind_matrix(&b, names->head, s->vocab, d);
+    m->weights.final_norm = bind_vector(&b, names->final_norm, &d, 1);
+    for (uint32_t i = 0; i < s->layers && !b.rc; i++) {
+        char prefix[40];
+        snprintf(prefix, sizeof prefix, "%s%u.", names->layer, i);
+        b.prefix = prefix;
+        names->bind_layer(&b, &m->layers[i]);
+        b.prefix = "";
+    }
+    return b.rc;
+}

@@ -326,31 +326,12 @@ static enum err refuse_fused(const struct model *m, struct error *e)
     return ERR_OK;
 }
 
-static enum err bind_all(struct model *m, struct error *e)
-{
-    struct model_shape *s = &m->shape;
-    m->layers = calloc(s->layers, sizeof *m->layers);
-    if (!m->layers) return err_set(e, ERR_NOMEM, "out of memory");
-    struct binder b = {m, e, ERR_OK, ""};
-    const uint64_t d = s->hidden;
-    m->weights = (struct model_weights){.n_layers = s->layers, .layers = m->layers};
-    m->weights.embed = bind_matrix(&b, "token_embd.weight", s->vocab, d);
-    m->weights.head = bind_matrix(&b, "output.weight", s->vocab, d);
-    m->weights.final_norm = bind_vector(&b, "output_norm.weight", &d, 1);
-    for (uint32_t i = 0; i < s->layers && !b.rc; i++) {
-        char prefix[40];
-        snprintf(prefix, sizeof prefix, "blk.%u.", i);
-        b.prefix = prefix;
-        bind_layer(&b, &m->layers[i]);
-        b.prefix = "";
-    }
-    return b.rc;
-}
-
 enum err model_gguf_open(struct model *m, struct error *e)
 {
+    static const struct model_names names = {"token_embd.weight", "output.weight",
+                                             "output_norm.weight", "blk.", bind_layer};
     enum err rc = read_files(m, e);
     if (!rc) rc = read_shape(m, e);
     if (!rc) rc = refuse_fused(m, e);
-    return rc ? rc : bind_all(m, e);
+    return rc ? rc : model_bind(m, &names, e);
 }

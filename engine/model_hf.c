@@ -172,25 +172,10 @@ static enum err refuse_variants(const struct model *m, struct error *e)
 
 enum err model_hf_open(struct model *m, struct error *e)
 {
+    static const struct model_names names = {"model.embed_tokens.weight", "lm_head.weight",
+                                             "model.norm.weight", "model.layers.", bind_layer};
     enum err rc = read_shape(m, e);
     if (!rc) rc = read_tensors(m, e);
     if (!rc) rc = refuse_variants(m, e);
-    if (rc) return rc;
-    struct model_shape *s = &m->shape;
-    m->layers = calloc(s->layers, sizeof *m->layers);
-    if (!m->layers) return err_set(e, ERR_NOMEM, "out of memory");
-    struct binder b = {m, e, ERR_OK, ""};
-    const uint64_t d = s->hidden;
-    m->weights = (struct model_weights){.n_layers = s->layers, .layers = m->layers};
-    m->weights.embed = bind_matrix(&b, "model.embed_tokens.weight", s->vocab, d);
-    m->weights.head = bind_matrix(&b, "lm_head.weight", s->vocab, d);
-    m->weights.final_norm = bind_vector(&b, "model.norm.weight", &d, 1);
-    for (uint32_t i = 0; i < s->layers && !b.rc; i++) {
-        char prefix[40];
-        snprintf(prefix, sizeof prefix, "model.layers.%u.", i);
-        b.prefix = prefix;
-        bind_layer(&b, &m->layers[i]);
-        b.prefix = "";
-    }
-    return b.rc;
+    return rc ? rc : model_bind(m, &names, e);
 }

@@ -54,6 +54,16 @@ struct weight bind_matrix(struct binder *b, const char *name, uint64_t rows, uin
 /* A zeroed array of floats that lives as long as the model; NULL after a failure. */
 float *bind_alloc(struct binder *b, size_t n);
 
+/* What a file format calls the tensors outside the layers, and how it binds one layer. */
+struct model_names {
+    const char *embed, *head, *final_norm;
+    const char *layer; /* before a layer's number: "blk." */
+    void (*bind_layer)(struct binder *b, struct layer_weights *w);
+};
+
+/* Binds every weight of a model whose shape and tensors are read. */
+enum err model_bind(struct model *m, const struct model_names *names, struct error *e);
+
 /* The numbers of t[from], t[from + step], ... as F32. Dense types F32, F16 and BF16. */
 void tensor_to_f32(const struct tensor *t, size_t from, size_t step, size_t n, float *out);
 

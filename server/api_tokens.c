@@ -2,22 +2,11 @@
  * openai-api spec 5.4, 5.5. */
 #include "server/api.h"
 #include "server/job.h"
+#include "server/logprobs.h"
 
 #include "base/utf8.h"
 
 #include <string.h>
-
-static void add_piece(const struct tokenizer *t, uint32_t id, struct buf *out)
-{
-    uint32_t len;
-    const char *bytes = tokenizer_bytes(t, id, &len);
-    struct buf text = {0};
-    utf8_take(&text, bytes, len, true);
-    buf_char(out, '"');
-    if (text.len) buf_json(out, text.data, text.len);
-    buf_char(out, '"');
-    buf_free(&text);
-}
 
 static void print_tokens(const struct service *s, const struct tokens *ids, bool strings,
                          bool pieces, struct buf *out)
@@ -30,14 +19,14 @@ static void print_tokens(const struct service *s, const struct tokens *ids, bool
             continue;
         }
         buf_printf(out, "{\"id\":%u,\"piece\":", ids->ids[i]);
-        add_piece(s->tokenizer, ids->ids[i], out);
+        token_text_json(out, s->tokenizer, ids->ids[i]);
         buf_char(out, '}');
     }
     buf_str(out, "],\"token_strs\":");
     buf_str(out, strings ? "[" : "null");
     for (uint32_t i = 0; strings && i < ids->n; i++) {
         if (i) buf_char(out, ',');
-        add_piece(s->tokenizer, ids->ids[i], out);
+        token_text_json(out, s->tokenizer, ids->ids[i]);
     }
     buf_str(out, strings ? "]}" : "}");
     if (ids->failed) out->failed = true;

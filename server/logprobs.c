@@ -48,7 +48,7 @@ static void add_number(struct buf *out, float v)
     buf_printf(out, "%.9g", isfinite(v) && v > -9999 ? (double)v : -9999.0);
 }
 
-static void add_token_text(struct buf *out, const struct tokenizer *t, uint32_t id)
+void token_text_json(struct buf *out, const struct tokenizer *t, uint32_t id)
 {
     uint32_t len;
     const char *bytes = tokenizer_bytes(t, id, &len);
@@ -65,7 +65,7 @@ static void add_chat_entry(struct buf *out, const struct tokenizer *t, uint32_t 
     uint32_t len;
     const char *bytes = tokenizer_bytes(t, id, &len);
     buf_str(out, "{\"token\":");
-    add_token_text(out, t, id);
+    token_text_json(out, t, id);
     buf_str(out, ",\"logprob\":");
     add_number(out, logprob);
     buf_str(out, ",\"bytes\":[");
@@ -95,10 +95,10 @@ static bool key_is_new(const struct sampled *s, uint32_t k, const struct tokeniz
 {
     struct buf mine = {0}, other = {0};
     bool is_new = true;
-    add_token_text(&mine, t, s->top[k].token);
+    token_text_json(&mine, t, s->top[k].token);
     for (uint32_t i = 0; i < k && is_new; i++) {
         buf_clear(&other);
-        add_token_text(&other, t, s->top[i].token);
+        token_text_json(&other, t, s->top[i].token);
         is_new = mine.len != other.len || memcmp(mine.data, other.data, mine.len) != 0;
     }
     buf_free(&mine);
@@ -114,7 +114,7 @@ static void add_top_map(const struct sampled *s, const struct tokenizer *t, stru
         if (!key_is_new(s, k, t)) continue;
         if (!first) buf_char(out, ',');
         first = false;
-        add_token_text(out, t, s->top[k].token);
+        token_text_json(out, t, s->top[k].token);
         buf_char(out, ':');
         add_number(out, s->top[k].logprob);
     }
@@ -126,7 +126,7 @@ void logprobs_text(const struct logprobs *l, uint32_t n, const struct tokenizer 
     buf_str(out, "\"tokens\":[");
     for (uint32_t i = 0; i < n; i++) {
         if (i) buf_char(out, ',');
-        add_token_text(out, t, l->list[i].token.token);
+        token_text_json(out, t, l->list[i].token.token);
     }
     buf_str(out, "],\"token_logprobs\":[");
     for (uint32_t i = 0; i < n; i++) {

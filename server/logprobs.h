@@ -33,4 +33,7 @@ void logprobs_chat(const struct logprobs *l, uint32_t n, const struct tokenizer 
 void logprobs_text(const struct logprobs *l, uint32_t n, const struct tokenizer *t,
                    struct buf *out);
 
+/* A token's text as a JSON string, its quotes included; half characters are U+FFFD. */
+void token_text_json(struct buf *out, const struct tokenizer *t, uint32_t id);
+
 #endif
