@@ -62,13 +62,11 @@ static void deliver(void *arg, struct gen_batch *b)
     gen_batch_free(b);
 }
 
-bool rig_open(struct rig *r, const char *model, const char *plan)
+void rig_open(struct rig *r, const char *model, const char *plan)
 {
     char path[256];
     snprintf(path, sizeof path, "tests/models/%s/public.gguf", model);
-    if (access(path, R_OK)) return false;
     rig_open_path(r, path, plan);
-    return true;
 }
 
 void rig_open_path(struct rig *r, const char *path, const char *plan)

@@ -82,7 +82,7 @@ static void check_variants(const char *model, const struct variant *variants, un
     static struct rig r;
     static struct talk alone[SUBJECTS];
     struct variant base = {"1x1", 64, 0, CLOCK_HOST, false, false, false};
-    if (!rig_open(&r, model, base.plan)) return;
+    rig_open(&r, model, base.plan);
     run(&r, &base);
     memcpy(alone, r.talks, sizeof alone);
     compare(alone, r.talks, "base");
@@ -91,7 +91,7 @@ static void check_variants(const char *model, const struct variant *variants, un
         char what[100];
         const struct variant *v = &variants[i];
         snprintf(what, sizeof what, "%s %s chunk %u, variant %u", model, v->plan, v->chunk, i);
-        ck_assert(rig_open(&r, model, v->plan));
+        rig_open(&r, model, v->plan);
         run(&r, v);
         compare(alone, r.talks, what);
         rig_close(&r);
@@ -148,8 +148,8 @@ START_TEST(timed_plan_of_another_shape)
     static struct talk alone[SUBJECTS];
     static struct model_shape timed;
     struct error e = {0};
-    struct variant v = {"1x1", 64, 3, CLOCK_VIRTUAL, true, false, false};
-    if (!rig_open(&r, "tiny-0", v.plan)) return;
+    struct variant v = {"1x1", 64, 0, CLOCK_VIRTUAL, true, false, false};
+    rig_open(&r, "tiny-0", v.plan);
     run(&r, &v);
     memcpy(alone, r.talks, sizeof alone);
     timed = *r.o.shape;
@@ -202,7 +202,7 @@ START_TEST(virtual_runs_are_identical)
 {
     static struct rig r;
     static char first[20000], second[20000];
-    if (!rig_open(&r, "tiny-0", "2x2")) return;
+    rig_open(&r, "tiny-0", "2x2");
     r.machine.ttft_floor_ns = 3000000;
     r.o.clock = CLOCK_VIRTUAL;
     r.o.hold = true;
@@ -217,6 +217,7 @@ END_TEST
 
 int main(void)
 {
+    if (!tap_has(RIG_MODEL)) return EXIT_SUCCESS;
     Suite *s = suite_create("engine_same");
     TCase *t = tcase_create("same");
     tcase_set_timeout(t, 60);

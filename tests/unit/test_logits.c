@@ -229,10 +229,7 @@ END_TEST
 
 int main(void)
 {
-    if (access(MODELS "tiny-0.stamp", R_OK)) {
-        puts("1..0 # SKIP the generated models are missing (python3-numpy)");
-        return 0;
-    }
+    if (!tap_has(MODELS "tiny-0.stamp")) return EXIT_SUCCESS;
     Suite *s = suite_create("logits");
     TCase *t = tcase_create("oracle");
     tcase_set_timeout(t, 60);

@@ -229,10 +229,7 @@ END_TEST
 
 int main(void)
 {
-    if (access(MODELS "tiny-0.stamp", R_OK) != 0) {
-        printf("1..0 # SKIP no " MODELS ": python3 with numpy makes them\n");
-        return 0;
-    }
+    if (!tap_has(MODELS "tiny-0.stamp")) return EXIT_SUCCESS;
     Suite *s = suite_create("model");
     TCase *t = tcase_create("model");
     tcase_add_test(t, every_format_holds_the_same_numbers);

@@ -335,10 +335,7 @@ END_TEST
 
 int main(void)
 {
-    if (access(MODELS "parts-0.stamp", R_OK) != 0) {
-        printf("1..0 # SKIP no " MODELS ": python3 with numpy makes them\n");
-        return 0;
-    }
+    if (!tap_has(MODELS "parts-0.stamp")) return EXIT_SUCCESS;
     mkdir(SCRATCH, 0777);
     Suite *s = suite_create("model_refuse");
     TCase *t = tcase_create("model_refuse");
