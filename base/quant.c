@@ -28,6 +28,7 @@ void quant_add(struct quant *q, double seconds)
     q->total++;
     q->sum += seconds;
     if (seconds > q->max) q->max = seconds;
+    if (seconds < q->min || q->total == 1) q->min = seconds;
 }
 
 double quant_at(const struct quant *q, double p)
@@ -37,7 +38,7 @@ double quant_at(const struct quant *q, double p)
         double here = q->counts[i];
         if (here > 0 && seen + here >= want) {
             double low = edge(i), at = low + (edge(i + 1) - low) * ((want - seen) / here);
-            return fmin(at * UNIT_S, q->max);
+            return fmax(fmin(at * UNIT_S, q->max), q->min);
         }
         seen += here;
     }

@@ -11,7 +11,7 @@
 
 struct quant {
     uint64_t total;
-    double sum, max; /* seconds */
+    double sum, min, max; /* seconds */
     uint32_t counts[QUANT_OCTAVES * QUANT_STEPS];
 };
 

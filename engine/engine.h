@@ -141,6 +141,7 @@ struct engine_stats {
     struct quant ttft, tpot, e2e;             /* the same three with exact quantiles */
     struct hist prompt_hist, output_hist, step_tokens_hist;
     uint64_t lag_ns;       /* the emulated clock stood still for so long, waiting for this host */
+    uint64_t active_ns;    /* emulated time in which there was a request */
     uint64_t host_busy_ns; /* wall time spent computing */
     struct wall last_step; /* heartbeat: when the engine last looked at its work */
     bool has_work;

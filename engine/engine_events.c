@@ -135,6 +135,7 @@ void engine_end(struct engine *e, struct request *r, enum gen_finish finish,
     if (r->has_next) e->stats.dropped_tokens++;
     bool complete = finish == FINISH_STOP || finish == FINISH_LENGTH;
     if (!complete && r->last_token.ns < e->now.ns) r->last_token = e->now;
+    if (!complete && r->placed) e->replicas[r->replica].changed = e->now;
     observe_end(e, r, finish);
 
     struct gen_event *ev = add_event(e, r);

@@ -27,8 +27,9 @@ struct replica {
     struct sched_step step; /* while busy; an item whose request ended has no seq */
     struct cost cost;       /* of the step */
     struct virt end;        /* of the step, or of the last one */
-    bool busy, ended_now;   /* ended in this pass: the next step starts where it ended */
-    uint32_t first_seq;     /* the step's items are seqs[first_seq ..) of the pass */
+    bool busy;
+    struct virt changed; /* a request was taken away: what waited may fit from then on */
+    uint32_t first_seq;  /* the step's items are seqs[first_seq ..) of the pass */
     uint64_t outstanding_tokens;
     uint64_t last_order; /* requests placed before its last one, that one included */
     uint64_t tokens, prompt_tokens, steps;

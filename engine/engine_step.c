@@ -38,12 +38,15 @@ static void price(struct engine *e, uint32_t index)
     r->cost = cost_step(e->o.machine, e->timed_program, index * e->o.plan.chips);
 }
 
-/* A step cannot begin before the requests that it admits have arrived. */
-static struct virt step_start(const struct replica *r, struct virt start)
+/* A step begins as soon as the replica is free and everything in it is there: however late this
+ * host woke up to plan it. */
+static struct virt step_start(const struct replica *r)
 {
+    struct virt start = r->end;
+    if (r->changed.ns > start.ns) start = r->changed;
     for (uint32_t i = 0; i < r->step.n; i++) {
         const struct request *req = (const struct request *)r->step.items[i].seq;
-        if (r->step.items[i].admitted && req->arrived.ns > start.ns) start = req->arrived;
+        if (req->ready.ns > start.ns) start = req->ready;
     }
     return start;
 }
@@ -78,14 +81,11 @@ void engine_plan(struct engine *e)
     e->n_seqs = 0;
     for (uint32_t i = 0; i < e->o.plan.replicas; i++) {
         struct replica *r = &e->replicas[i];
-        /* Busy without a break: the machine did not wait for this host to wake up. */
-        struct virt start = r->ended_now ? r->end : e->now;
-        r->ended_now = false;
         if (r->busy || (!sched_running(r->sched) && !sched_waiting(r->sched))) continue;
         sched_plan(r->sched, &r->step);
         e->stats.preemptions += r->step.preempted;
         if (!r->step.n) continue;
-        start = step_start(r, start);
+        struct virt start = step_start(r);
         add_seqs(e, i, start);
         price(e, i);
         r->busy = true;
@@ -220,7 +220,6 @@ void engine_finish_step(struct engine *e, struct replica *rep)
         finish_item(e, rep, r);
     }
     rep->busy = false;
-    rep->ended_now = true;
     rep->steps++;
     rep->tokens += outputs;
     rep->prompt_tokens += prompt;

@@ -84,10 +84,12 @@ static bool take_calls(struct engine *e)
     e->published.stats.last_step = wall_now();
     bool go_on = !e->stop;
     pthread_mutex_unlock(&e->lock);
+    uint64_t before = e->now.ns;
     if (e->o.clock != CLOCK_VIRTUAL)
         e->now = engine_now(e);
     else if (next != NEVER && next > e->now.ns)
         e->now.ns = next;
+    if (e->n_live) e->stats.active_ns += e->now.ns - before;
     return go_on;
 }
 
@@ -112,7 +114,7 @@ static void place(struct engine *e, struct request *r)
             .rest = e->order - e->replicas[i].last_order};
     r->replica = e->last_placed =
         place_pick(e->loads, e->o.plan.replicas, r->params.n_prompt, e->last_placed);
-    r->arrived = r->params.arrive;
+    r->arrived = r->ready = r->params.arrive;
     r->placed = true;
     r->seq.order = e->order++;
     e->replicas[r->replica].last_order = e->order;
@@ -168,6 +170,7 @@ static void release_held(struct engine *e)
         if (r->held_until.ns > e->now.ns) continue;
         TAILQ_REMOVE(&e->held, r, link);
         r->seq.held = false;
+        r->ready = r->held_until;
         engine_emit_token(e, r, r->held_until);
     }
 }

@@ -27,6 +27,7 @@ struct request {
 
     struct virt arrived, scheduled, first_token, last_token; /* 0: not yet */
     struct virt held_until;                                  /* while seq.held */
+    struct virt ready;         /* no step that it is part of begins before */
     TAILQ_ENTRY(request) link; /* in the inbox, among the future ones, or among the held */
 };
 

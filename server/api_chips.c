@@ -26,11 +26,12 @@ static void add_latency(struct buf *out, const char *name, const struct quant *q
                quant_at(q, 0.5), quant_at(q, 0.9), quant_at(q, 0.99));
 }
 
-/* The host's pace: emulated time that went by for each second that really did; 1 = it kept up. */
+/* The host's pace while there were requests: emulated time that went by for each second that really
+ * did; 1 = it kept up. */
 static double pace(const struct page *p)
 {
-    double lag = (double)p->stats.lag_ns * 1e-9;
-    return p->seconds + lag > 0 ? p->seconds / (p->seconds + lag) : 1;
+    double active = (double)p->stats.active_ns, lag = (double)p->stats.lag_ns;
+    return active > 0 ? active / (active + lag) : 1;
 }
 
 #define STRETCHED_BELOW 0.99 /* wake-ups of a busy host cost less than this */

@@ -133,6 +133,9 @@ START_TEST(quant_is_right_within_its_width)
                       want);
     }
     ck_assert(q.max == 10);
+    static struct quant one;
+    quant_add(&one, 0.1);
+    ck_assert(quant_at(&one, 0.5) == 0.1);
     quant_add(&q, -1);
     quant_add(&q, 1e9);
     ck_assert_uint_eq(q.total, 10001);
