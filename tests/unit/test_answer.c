@@ -392,10 +392,9 @@ END_TEST
 START_TEST(many_choices)
 {
     struct script s = {.finish = FINISH_STOP};
-    static const char *const texts[4] = {ANSWER "one<|return|>", THINK ANSWER "two STOP x",
-                                         "<|channel|>commentary to=functions.add<|message|>{}"
-                                         "<|call|>",
-                                         ""};
+    static const char *const texts[4] = {
+        ANSWER "one<|return|>", THINK ANSWER "two STOP x",
+        "<|channel|>commentary to=functions.add<|message|>{}<|call|>", ""};
     for (int i = 0; i < 4; i++)
         tokenizer_encode_special(service.tokenizer, texts[i], strlen(texts[i]), &s.tokens[i]);
     json_t *got = same(USER TOOLS ",\"n\":4,\"stop\":\"STOP\"", &s);
