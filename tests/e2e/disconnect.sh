@@ -27,8 +27,7 @@ for stream in false true; do
     body="{\"prompt\":\"a\",$long,\"stream\":$stream}"
     if [ $stream = true ]; then leave "$body" 1 'data: '; else
         curl -sN -m $patience -H "$json" "$url/v1/completions" -d "$body" >/dev/null & client=$!
-        until_is '^[1-9]' metric 'vllm:iteration_tokens_total_count\{.*\}' >/dev/null
-        sleep 0.3
+        until_is '^[1-9]' metric 'vllm:generation_tokens_total\{.*\}' >/dev/null
         kill -9 $client
         wait $client 2>/dev/null
     fi

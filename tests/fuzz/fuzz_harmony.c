@@ -6,6 +6,8 @@
 #include "tests/byte_vocab.h"
 
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -109,8 +111,9 @@ static void render(char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2 || size > 4096) return 0;
-    char *text = strndup((const char *)data + 1, size - 1);
+    char *text = calloc(1, size);
     if (!text) abort();
+    memcpy(text, data + 1, size - 1);
     if (data[0] % 3 == 0)
         parse(data + 1, size - 1, data[0] / 3 % 3);
     else if (data[0] % 3 == 1)

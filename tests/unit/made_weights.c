@@ -85,7 +85,7 @@ static struct weight_stack stack(struct made_weights *m, enum dtype t, uint32_t 
     uint8_t *data = block(m, bytes * rows * n), *scales = NULL;
     if (scale_bytes) scales = block(m, scale_bytes * rows * n);
     for (size_t r = 0; r < (size_t)rows * n; r++)
-        fill_row(t, data + r * bytes, scales + (scales ? r * scale_bytes : 0), cols);
+        fill_row(t, data + r * bytes, scales ? scales + r * scale_bytes : NULL, cols);
     return (struct weight_stack){
         {t, data, scales, rows, cols, bytes, scale_bytes}, n, bytes * rows, scale_bytes * rows};
 }
