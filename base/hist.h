@@ -1,5 +1,5 @@
-/* hist.h - a histogram over fixed upper bounds, the form Prometheus scrapes, which also answers
- * quantiles by linear interpolation inside a bucket. Plain data: copy it to publish it. */
+/* hist.h - a histogram over fixed upper bounds, the form Prometheus scrapes.
+ * Plain data: copy it to publish it. */
 #ifndef BASE_HIST_H
 #define BASE_HIST_H
 
@@ -17,9 +17,5 @@ struct hist {
 
 void hist_init(struct hist *h, const double *bounds, uint32_t n);
 void hist_add(struct hist *h, double value);
-
-/* The value below which a share q (0..1) of the samples lie; 0 without samples. Samples above the
- * last bound count as the last bound. */
-double hist_quantile(const struct hist *h, double q);
 
 #endif

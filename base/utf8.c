@@ -37,19 +37,6 @@ int utf8_decode(const unsigned char *s, size_t n, uint32_t *cp)
     return len;
 }
 
-int utf8_encode(uint32_t cp, char out[4])
-{
-    if (cp < 0x80) {
-        out[0] = (char)cp;
-        return 1;
-    }
-    int len = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-    for (int i = len - 1; i > 0; i--, cp >>= 6)
-        out[i] = (char)(0x80 | (cp & 0x3F));
-    out[0] = (char)((0xF00u >> len & 0xF0) | cp);
-    return len;
-}
-
 bool utf8_valid(const char *s, size_t n)
 {
     uint32_t cp;

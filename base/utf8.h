@@ -13,9 +13,6 @@
  * subparts"). */
 int utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
 
-/* Appends the code point to out[0..4); returns its length. */
-int utf8_encode(uint32_t cp, char out[4]);
-
 bool utf8_valid(const char *s, size_t n);
 
 /* Appends the longest prefix of s[0..n) that is whole characters, each ill-formed subpart as

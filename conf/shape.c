@@ -91,29 +91,6 @@ const char *dtype_name(enum dtype t)
     return (unsigned)t < sizeof names / sizeof *names ? names[t] : "?";
 }
 
-static uint64_t matrix_bytes(enum dtype t, uint64_t rows, uint64_t cols)
-{
-    return rows * (dtype_row_bytes(t, cols) + dtype_scale_bytes(t, cols));
-}
-
-uint64_t shape_expert_bytes(const struct model_shape *s)
-{
-    return 2 * matrix_bytes(s->expert_type, s->intermediate, s->hidden) +
-           matrix_bytes(s->expert_type, s->hidden, s->intermediate);
-}
-
-uint64_t shape_attention_bytes(const struct model_shape *s)
-{
-    uint64_t q = (uint64_t)s->q_heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
-    return matrix_bytes(s->dense_type, q + 2 * kv, s->hidden) +
-           matrix_bytes(s->dense_type, s->hidden, q);
-}
-
-uint64_t shape_head_bytes(const struct model_shape *s)
-{
-    return matrix_bytes(s->dense_type, s->vocab, s->hidden);
-}
-
 uint64_t shape_kv_bytes_per_token_layer(const struct model_shape *s)
 {
     return 2ull * s->kv_heads * s->head_dim * 2;

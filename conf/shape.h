@@ -59,9 +59,6 @@ uint64_t dtype_scale_bytes(enum dtype t, uint64_t n); /* 0 except for DT_MXFP4 *
 const char *dtype_name(enum dtype t);
 
 /* Sums over the shape, in elements or bytes, as stored. Used for HBM accounts and prices. */
-uint64_t shape_expert_bytes(const struct model_shape *s);    /* one expert: gate, up, down */
-uint64_t shape_attention_bytes(const struct model_shape *s); /* q, k, v, o of one layer */
-uint64_t shape_head_bytes(const struct model_shape *s);      /* the unembedding */
 uint64_t shape_kv_bytes_per_token_layer(const struct model_shape *s); /* K and V in BF16 */
 uint32_t shape_full_layers(const struct model_shape *s);              /* layers without a window */
 

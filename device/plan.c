@@ -167,15 +167,6 @@ struct plan_range plan_vocab_rows(const struct plan *p, const struct model_shape
     return (struct plan_range){c * each + (c < more ? c : more), each + (c < more)};
 }
 
-uint32_t plan_expert_place(const struct plan *p, const struct model_shape *s, uint32_t x,
-                           uint32_t dp)
-{
-    if (p->ep <= s->experts) /* the one place whose range [p*E/ep, (p+1)*E/ep) holds x */
-        return (uint32_t)((((uint64_t)x + 1) * p->ep - 1) / s->experts);
-    uint32_t copies = (p->ep - x + s->experts - 1) / s->experts;
-    return x + dp % copies * s->experts;
-}
-
 uint64_t plan_pad(const struct machine_spec *m, uint64_t v)
 {
     return m->pad_to ? (v + m->pad_to - 1) / m->pad_to * m->pad_to : v;

@@ -55,10 +55,6 @@ struct plan_range plan_experts(const struct plan *p, const struct model_shape *s
 struct plan_range plan_moe_columns(const struct plan *p, const struct model_shape *s, uint32_t c);
 struct plan_range plan_vocab_rows(const struct plan *p, const struct model_shape *s, uint32_t c);
 
-/* The place that serves expert x to rows of data-parallel group dp. */
-uint32_t plan_expert_place(const struct plan *p, const struct model_shape *s, uint32_t x,
-                           uint32_t dp);
-
 /* How many partials the down projection's sum is formed of: a power of two <= PLAN_MOE_PARTS and
  * <= F / 32; and the first input column of partial i (i == parts: F), a multiple of 32. */
 uint32_t plan_moe_parts(const struct model_shape *s);

@@ -117,12 +117,6 @@ bool http_too_large(const struct http_req *r)
     return r->announced > r->http->options.max_body_bytes || r->body.failed;
 }
 
-const char *http_body(const struct http_req *r, size_t *len)
-{
-    *len = r->body.len;
-    return r->body.data ? r->body.data : "";
-}
-
 char *http_take_body(struct http_req *r, size_t *len)
 {
     return buf_take(&r->body, len);

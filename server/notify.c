@@ -15,11 +15,6 @@ void notify_stopping(void)
     sd_notify(0, "STOPPING=1\nSTATUS=finishing the requests that run");
 }
 
-void notify_status(const char *status)
-{
-    sd_notifyf(0, "STATUS=%s", status);
-}
-
 void notify_extend(uint64_t timeout_us)
 {
     sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRIu64, timeout_us);

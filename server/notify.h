@@ -7,7 +7,6 @@
 
 void notify_ready(const char *status);
 void notify_stopping(void);
-void notify_status(const char *status);
 void notify_extend(uint64_t timeout_us); /* stopping takes at most so much longer */
 void notify_watchdog(void);
 uint64_t notify_watchdog_us(void); /* 0 = nobody watches */
