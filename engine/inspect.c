@@ -194,9 +194,10 @@ static void print_sums(FILE *out, const struct program *p, const struct machine_
                 100 * step->ns[b] / step->total_ns);
     double joules = cost_joules(m, step->total_ns, 0, 0);
     if (p->prefill_rows == p->rows) joules = cost_joules(m, 0, step->total_ns, 0);
-    fprintf(out, "\n%.1f tokens/s a replica, %.1f a chip, %.3f J a token\n",
+    fprintf(out,
+            "\n%.1f tokens/s a replica, %.1f a chip, %.3f J a token, at %u sequences a replica\n",
             p->rows / step->total_ns * 1e9, p->rows / step->total_ns * 1e9 / p->plan.chips,
-            joules * p->plan.chips / p->rows);
+            joules * p->plan.chips / p->rows, p->seqs);
 }
 
 enum err inspect_program_print(FILE *out, const struct inspect *in, const struct inspect_step *s,

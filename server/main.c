@@ -10,7 +10,17 @@
 
 extern char **environ;
 
-enum { SW_HELP, SW_VERSION, SW_CHECK, SW_PRINT, SW_PROGRAM, SWITCHES };
+enum {
+    SW_HELP,
+    SW_VERSION,
+    SW_CHECK,
+    SW_PRINT,
+    SW_PROGRAM,
+    SW_SEQUENCES,
+    SW_ROWS,
+    SW_CONTEXT,
+    SWITCHES
+};
 
 static const char usage[] =
     "usage: trnd [serve] [options]        serve a model on an emulated machine\n"
@@ -49,6 +59,15 @@ int main(int argc, char **argv)
         [SW_PRINT] = {.name = "print-config",
                       .help = "Print the configuration, each value with its origin, and exit."},
         [SW_PROGRAM] = {.name = "program", .help = "inspect: print a step's ops and their price."},
+        [SW_SEQUENCES] = {.name = "sequences",
+                          .value_name = "N",
+                          .help = "inspect: sequences of a replica in that step. Default: 1."},
+        [SW_ROWS] = {.name = "rows",
+                     .value_name = "N",
+                     .help = "inspect: tokens that each computes; 1 is decoding. Default: 1."},
+        [SW_CONTEXT] = {.name = "context",
+                        .value_name = "N",
+                        .help = "inspect: tokens that each has before them. Default: 1500."},
     };
     const char *command = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
     bool inspect = command && !strcmp(command, "inspect");
@@ -84,7 +103,15 @@ int main(int argc, char **argv)
         conf_print(&conf, stdout);
         return 0;
     }
-    if (inspect) return inspect_run(&conf, path, switches[SW_PROGRAM].given, stdout);
+    if (inspect)
+        return inspect_run(&conf, path,
+                           &(struct inspect_request){
+                               .program = switches[SW_PROGRAM].given,
+                               .sequences = switches[SW_SEQUENCES].value,
+                               .rows = switches[SW_ROWS].value,
+                               .context = switches[SW_CONTEXT].value,
+                           },
+                           stdout);
     if (switches[SW_CHECK].given) return check(&conf);
     return app_run(&conf);
 }

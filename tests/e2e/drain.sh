@@ -22,6 +22,8 @@ is "--version" "$(./trnd --version | cut -d' ' -f1)" trnd
 ok "--check-config"
 has "--print-config" "$(./trnd --print-config --port 1234)" '1234'
 has "inspect" "$(./trnd inspect gpt-oss-120b --plan 72x2 --program)" 'experts_up'
+has "inspect: a step" "$(./trnd inspect gpt-oss-120b --program --sequences 64 --context 9)" 'at 64 sequences'
+has "inspect: no step" "$(./trnd inspect gpt-oss-120b --program --rows 1x 2>&1)" '"1x" is not a whole number'
 stop
 is "stops at once when idle" "$rc" 0
 
