@@ -38,6 +38,7 @@ uint32_t logprobs_ready(const struct logprobs *l, uint64_t bytes, bool last)
 
 void logprobs_drop(struct logprobs *l, uint32_t n)
 {
+    if (!n) return; /* there may be no list */
     memmove(l->list, l->list + n, (l->n - n) * sizeof *l->list);
     l->n -= n;
 }
