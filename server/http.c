@@ -76,7 +76,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
         if (!r) return MHD_NO;
         h->hooks.begin(h->hooks.arg, r);
         /* who waits for leave to send gets the refusal instead; others have to be heard out */
-        return r->response && r->expects ? http_req_send(r) : MHD_YES;
+        if (r->response && (r->expects || r->unclear)) return http_req_send(r);
+        http_gone_add(r);
+        return MHD_YES;
     }
     if (*size) {
         bool ok = take_body(r, data, *size);
@@ -85,6 +87,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
     }
     if (!r->ready) {
         r->ready = true;
+        http_gone_remove(r);
         if (!r->response) h->hooks.ready(h->hooks.arg, r);
         if (!r->response && !r->owner) return MHD_NO; /* no memory for an answer */
     }

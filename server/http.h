@@ -44,7 +44,9 @@ const char *http_path(const struct http_req *r); /* decoded, without the query *
 const char *http_header_in(const struct http_req *r, const char *name);
 const char *http_query(const struct http_req *r, const char *name);
 const char *http_remote(struct http_req *r, char out[64]);
-bool http_too_large(const struct http_req *r);         /* the body, announced or received */
+bool http_too_large(const struct http_req *r); /* the body, announced or received */
+/* Does a proxy before us perhaps see another end of its body? Never read on after it. */
+bool http_unclear(const struct http_req *r);
 char *http_take_body(struct http_req *r, size_t *len); /* the caller frees it */
 
 /* ---- the answer */

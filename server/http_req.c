@@ -27,6 +27,25 @@ static void make_id(struct http_req *r)
         snprintf(r->id + 2 * i, 3, "%02x", random[i]);
 }
 
+static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    unsigned *n = cls;
+    (void)kind;
+    if (!strcasecmp(name, "content-length")) n[0]++;
+    if (!strcasecmp(name, "transfer-encoding")) n[1] += 1 + (strcasecmp(value, "chunked") != 0);
+    return MHD_YES;
+}
+
+/* A body has one length or is chunked. MHD takes the first of two lengths, chunks before a length,
+ * and a coding that it does not know as a body without an end. Source: RFC 9112, 6.3. */
+static bool is_unclear(struct MHD_Connection *c)
+{
+    unsigned n[2] = {0};
+    MHD_get_connection_values(c, MHD_HEADER_KIND, count_header, n);
+    return n[0] + n[1] > 1;
+}
+
 struct http_req *http_req_new(struct http *h, struct MHD_Connection *c, const char *url,
                               const char *method)
 {
@@ -45,6 +64,7 @@ struct http_req *http_req_new(struct http *h, struct MHD_Connection *c, const ch
     if (length) r->announced = strtoull(length, NULL, 10);
     const char *expect = http_header_in(r, "expect");
     r->expects = expect && !strcasecmp(expect, "100-continue");
+    r->unclear = is_unclear(c);
     make_id(r);
     r->next = h->requests;
     r->link = &h->requests;
@@ -115,6 +135,11 @@ const char *http_remote(struct http_req *r, char out[64])
 bool http_too_large(const struct http_req *r)
 {
     return r->announced > r->http->options.max_body_bytes || r->body.failed;
+}
+
+bool http_unclear(const struct http_req *r)
+{
+    return r->unclear;
 }
 
 char *http_take_body(struct http_req *r, size_t *len)

@@ -42,6 +42,7 @@ struct http_req {
     struct buf body;
     uint64_t bytes_in, bytes_out, announced; /* announced: Content-Length */
     bool expects;                            /* it waits for "100 Continue" */
+    bool unclear; /* where its body ends is not certain: nothing of it is read */
     bool ready, suspended, queued, gone, watched, complete;
     int fd;
 

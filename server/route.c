@@ -117,6 +117,14 @@ static bool check_media(struct http_req *r, struct api_error *e)
                     "The content type must be application/json, not '%.64s'.", type);
 }
 
+static bool check_framing(struct http_req *r, struct api_error *e)
+{
+    if (!http_unclear(r)) return true;
+    http_header(r, "connection", "close");
+    return api_fail(e, 400, "invalid_framing", NULL,
+                    "A body has one Content-Length, or Transfer-Encoding: chunked, not both.");
+}
+
 static bool check_size(struct app *a, struct http_req *r, struct api_error *e)
 {
     return !http_too_large(r) || api_fail(e, 413, "request_too_large", NULL,
@@ -146,7 +154,9 @@ void route_begin(void *app, struct http_req *r)
     const struct route *route = find(http_method(r), http_path(r), allow);
     http_set_tag(r, route ? route : &unknown);
     struct api_error e = {0};
-    if (!route)
+    if (!check_framing(r, &e))
+        reply_error(r, &e);
+    else if (!route)
         refuse_route(r, allow);
     else if (!check_size(a, r, &e) || (!strcmp(route->method, "POST") && !check_media(r, &e)) ||
              !check_state(a, route, &e))

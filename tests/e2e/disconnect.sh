@@ -60,6 +60,18 @@ for stream in false true; do
     is "ends well" "$rc" 0
 done
 
+# -- one whose end comes together with the last bytes of half a body
+start
+kill -STOP "$pid"
+printf 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"a":' |
+    curl -sN -m 1 "telnet://${url#http://}" >/dev/null
+kill -CONT "$pid"
+left='trnd_http_requests_total\{handler=".v1.completions",status="4xx"\}'
+is "half a body: its end is seen" "$(until_is '^1$' metric "$left")" 1
+is "half a body: gauges" "$(until_is '^0 0 0$' gauges)" "0 0 0"
+stop
+is "ends well" "$rc" 0
+
 # -- a client that does not read: its stream is cut off before it fills the memory
 start --clock host --plan 8x2
 curl -sN -m 100 --limit-rate 10k -H "$json" "$url/v1/completions" \

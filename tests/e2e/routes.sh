@@ -29,6 +29,14 @@ is "bad field" "$(post /v1/chat/completions "{$user,\"temperature\":3}" | jq -r 
 is "wrong model" "$(post /v1/chat/completions "{$user,\"model\":\"x\"}" -o /dev/null -w '%{http_code}')" 404
 is "no slot for an error in a stream" "$(post /v1/chat/completions "{$user,\"stream\":true,\"n\":0}" -o /dev/null -w '%{http_code}')" 400
 
+# -- a body whose end two readers may see at different places
+for h in 'content-length: 9' 'transfer-encoding: chunked' 'transfer-encoding: gzip'; do
+    head=$(curl -s -i -m $patience "$url/v1/completions" -H "$json" -H 'content-length: 2' -H "$h" -d '{}')
+    has "$h and a length" "$head" '"code":"invalid_framing"'
+    has "$h and a length: closed" "$head" '^[Cc]onnection: close'
+done
+is "a coding without an end" "$(code "$url/health" -H 'transfer-encoding: gzip')" 400
+
 # -- request ids
 has "a request id" "$(curl -s -i "$url/health")" '^x-request-id: [0-9a-f]\{32\}'
 has "the client's" "$(curl -s -i -H 'x-request-id: a.B-1:2_' "$url/nope")" '^x-request-id: a.B-1:2_'
