@@ -34,6 +34,12 @@ static uint32_t default_attn_tp(uint32_t chips, uint32_t kv_heads)
 
 static enum err check_products(const struct plan *p, struct error *e)
 {
+    if (!p->attn_tp || !p->attn_dp)
+        return err_set(e, ERR_INVAL, "plan: %s %u is more than the %u chips of a replica",
+                       p->attn_tp ? "tp" : "dp", p->attn_tp | p->attn_dp, p->chips);
+    if (!p->ep || !p->moe_tp)
+        return err_set(e, ERR_INVAL, "plan: %s %u is more than the %u chips of a replica",
+                       p->ep ? "ep" : "mtp", p->ep | p->moe_tp, p->chips);
     if ((uint64_t)p->attn_tp * p->attn_dp != p->chips)
         return err_set(e, ERR_INVAL, "plan: tp %u x dp %u is not the %u chips of a replica",
                        p->attn_tp, p->attn_dp, p->chips);

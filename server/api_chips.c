@@ -3,6 +3,7 @@
 #include "server/api.h"
 #include "server/reply.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,20 +44,30 @@ static void add_name(struct buf *out, const char *key, const char *name)
     buf_char(out, '"');
 }
 
-static void add_chip(struct buf *out, const struct chip_report *c)
+/* The plan leaves some chips out. */
+static const char *replica_text(const struct page *p, const struct chip_report *c, const char *none,
+                                char out[12])
 {
-    buf_printf(
-        out,
-        "{\"id\":%u,\"sled\":%u,\"rack\":%u,\"replica\":%u,\"state\":\"%s\",\"tokens\":%llu,"
-        "\"prompt_tokens\":%llu,\"tokens_per_s\":%.9g,\"busy_share\":%.9g,"
-        "\"hbm_used_bytes\":%llu,\"hbm_total_bytes\":%llu,\"link_bytes\":{\"sled\":%llu,"
-        "\"rack\":%llu,\"cross\":%llu},\"flops\":%.9g,\"hbm_read_bytes\":%.9g,"
-        "\"joules\":%.9g}",
-        c->chip, c->sled, c->rack, c->replica, c->state, (unsigned long long)c->tokens,
-        (unsigned long long)c->prompt_tokens, c->tokens_per_s, c->busy_share,
-        (unsigned long long)c->hbm_used_bytes, (unsigned long long)c->hbm_total_bytes,
-        (unsigned long long)c->link_bytes[LINK_SLED], (unsigned long long)c->link_bytes[LINK_RACK],
-        (unsigned long long)c->link_bytes[LINK_CROSS], c->flops, c->hbm_read_bytes, c->joules);
+    snprintf(out, 12, "%u", c->replica);
+    return c->replica < p->n_replicas ? out : none;
+}
+
+static void add_chip(struct buf *out, const struct page *p, const struct chip_report *c)
+{
+    char replica[12];
+    buf_printf(out,
+               "{\"id\":%u,\"sled\":%u,\"rack\":%u,\"replica\":%s,\"state\":\"%s\",\"tokens\":%llu,"
+               "\"prompt_tokens\":%llu,\"tokens_per_s\":%.9g,\"busy_share\":%.9g,"
+               "\"hbm_used_bytes\":%llu,\"hbm_total_bytes\":%llu,\"link_bytes\":{\"sled\":%llu,"
+               "\"rack\":%llu,\"cross\":%llu},\"flops\":%.9g,\"hbm_read_bytes\":%.9g,"
+               "\"joules\":%.9g}",
+               c->chip, c->sled, c->rack, replica_text(p, c, "null", replica), c->state,
+               (unsigned long long)c->tokens, (unsigned long long)c->prompt_tokens, c->tokens_per_s,
+               c->busy_share, (unsigned long long)c->hbm_used_bytes,
+               (unsigned long long)c->hbm_total_bytes, (unsigned long long)c->link_bytes[LINK_SLED],
+               (unsigned long long)c->link_bytes[LINK_RACK],
+               (unsigned long long)c->link_bytes[LINK_CROSS], c->flops, c->hbm_read_bytes,
+               c->joules);
 }
 
 static void add_replica(struct buf *out, const struct replica_report *r)
@@ -122,7 +133,7 @@ static void print_json(const struct page *p, struct buf *out)
     buf_str(out, ",\"chips\":[");
     for (uint32_t i = 0; i < p->n_chips; i++) {
         if (i) buf_char(out, ',');
-        add_chip(out, &p->chips[i]);
+        add_chip(out, p, &p->chips[i]);
     }
     buf_str(out, "],\"replicas\":[");
     for (uint32_t i = 0; i < p->n_replicas; i++) {
@@ -132,16 +143,17 @@ static void print_json(const struct page *p, struct buf *out)
     print_tail(p, out);
 }
 
-static void print_row(struct buf *out, const struct chip_report *c)
+static void print_row(struct buf *out, const struct page *p, const struct chip_report *c)
 {
+    char replica[12];
     double link = 0;
     for (int i = 0; i < LINK_LEVELS; i++)
         link += (double)c->link_bytes[i];
-    buf_printf(out, "%5u %4u %4u %7u  %-6s %10llu %10llu %10.1f %6.2f %7.1f/%-5.0f %10.3f %9.1f\n",
-               c->chip, c->sled, c->rack, c->replica, c->state, (unsigned long long)c->tokens,
-               (unsigned long long)c->prompt_tokens, c->tokens_per_s, 100 * c->busy_share,
-               (double)c->hbm_used_bytes * 1e-9, (double)c->hbm_total_bytes * 1e-9, link * 1e-9,
-               c->joules);
+    buf_printf(out, "%5u %4u %4u %7s  %-6s %10llu %10llu %10.1f %6.2f %7.1f/%-5.0f %10.3f %9.1f\n",
+               c->chip, c->sled, c->rack, replica_text(p, c, "-", replica), c->state,
+               (unsigned long long)c->tokens, (unsigned long long)c->prompt_tokens, c->tokens_per_s,
+               100 * c->busy_share, (double)c->hbm_used_bytes * 1e-9,
+               (double)c->hbm_total_bytes * 1e-9, link * 1e-9, c->joules);
 }
 
 static void print_text(const struct page *p, struct buf *out)
@@ -158,7 +170,7 @@ static void print_text(const struct page *p, struct buf *out)
                b->machine.name, b->plan, backend_clock_name(b), b->name, b->timed.name, p->seconds);
     if (pace(p) < STRETCHED_BELOW)
         buf_printf(out, ", stretched: this host kept %.0f %% of the pace", 100 * pace(p));
-    buf_printf(out, "  tokens %llu (%.1f/s)  prompt tokens %llu  energy %.1f J\n",
+    buf_printf(out, "  tokens %llu (%.1f/s)  prompt tokens %llu  energy of all chips %.1f J\n",
                (unsigned long long)t.tokens, p->seconds > 0 ? (double)t.tokens / p->seconds : 0,
                (unsigned long long)t.prompt_tokens, t.joules);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
@@ -170,7 +182,7 @@ static void print_text(const struct page *p, struct buf *out)
     buf_str(out, "\n chip sled rack replica  state      tokens     prompt   tokens/s  busy%"
                  "    HBM GB        link GB    joules\n");
     for (uint32_t i = 0; i < p->n_chips; i++)
-        print_row(out, &p->chips[i]);
+        print_row(out, p, &p->chips[i]);
 }
 
 static bool wants_text(const struct http_req *r)
