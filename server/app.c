@@ -108,7 +108,10 @@ static void check_stop(struct app *a)
 static void on_signal(void *arg, int signum)
 {
     struct app *a = arg;
-    log_info("server", "signal %s", signum == SIGTERM ? "SIGTERM" : "SIGINT");
+    log_info("server", "signal %s",
+             signum == SIGTERM  ? "SIGTERM"
+             : signum == SIGINT ? "SIGINT"
+                                : "SIGHUP");
     if (a->state < APP_DRAINING)
         drain(a);
     else if (a->state == APP_DRAINING)

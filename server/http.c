@@ -107,6 +107,16 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
     http_req_free(r);
 }
 
+/* MHD listens no more while it has all the connections it may have, and after one less only in its
+ * next pass: without that it would never accept again once all of them are gone. */
+static void on_connection(void *cls, struct MHD_Connection *c, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    (void)c;
+    (void)context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) ((struct http *)cls)->due = true;
+}
+
 static void on_timer(uv_timer_t *t)
 {
     ((struct http *)t->data)->due = true;
@@ -117,13 +127,13 @@ static void drive(struct http *h)
 {
     MHD_UNSIGNED_LONG_LONG ms = 0;
     enum MHD_Result timed = MHD_YES;
-    for (int i = 0; i < MAX_PASSES && timed == MHD_YES && ms == 0; i++) {
+    for (int i = 0; i < MAX_PASSES && (h->due || (timed == MHD_YES && ms == 0)); i++) {
         h->due = false;
         MHD_run(h->daemon);
         timed = MHD_get_timeout(h->daemon, &ms);
     }
-    if (timed == MHD_YES)
-        uv_timer_start(&h->timer, on_timer, ms, 0);
+    if (h->due || timed == MHD_YES)
+        uv_timer_start(&h->timer, on_timer, h->due ? 0 : ms, 0);
     else
         uv_timer_stop(&h->timer);
 }
@@ -157,7 +167,8 @@ static bool start_daemon(struct http *h)
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h,
         MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, NULL, /* first: later options may log */
         MHD_OPTION_LISTEN_SOCKET, (MHD_socket)h->options.listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->options.max_connections,
+        on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->options.max_connections,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)h->options.idle_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_LISTEN_BACKLOG_SIZE,
         (unsigned)BACKLOG, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);

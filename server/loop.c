@@ -2,14 +2,17 @@
 #include "server/loop.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <uv.h>
+
+#define N_SIGNALS 3
 
 struct loop {
     uv_loop_t uv;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_signal_t signals[2];
+    uv_signal_t signals[N_SIGNALS];
     struct loop_hooks hooks;
 };
 
@@ -37,9 +40,17 @@ static void on_signal(uv_signal_t *h, int signum)
     l->hooks.signal(l->hooks.arg, signum);
 }
 
+/* Under nohup a terminal that closes is to be nothing. SIGINT is heard all the same: a shell
+ * ignores it for whatever it puts in the background. */
+static bool is_ignored(int signum)
+{
+    struct sigaction now;
+    return signum == SIGHUP && sigaction(signum, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 struct loop *loop_new(const struct loop_hooks *hooks, uint32_t tick_ms, struct error *e)
 {
-    static const int signums[2] = {SIGTERM, SIGINT};
+    static const int signums[N_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
     struct loop *l = calloc(1, sizeof *l);
     if (!l || uv_loop_init(&l->uv)) {
         free(l);
@@ -51,10 +62,11 @@ struct loop *loop_new(const struct loop_hooks *hooks, uint32_t tick_ms, struct e
     int rc = uv_async_init(&l->uv, &l->wake, on_wake);
     if (!rc) rc = uv_timer_init(&l->uv, &l->tick);
     if (!rc) rc = uv_timer_start(&l->tick, on_tick, tick_ms, tick_ms);
-    for (int i = 0; i < 2 && !rc; i++) {
+    for (int i = 0; i < N_SIGNALS && !rc; i++) {
         rc = uv_signal_init(&l->uv, &l->signals[i]);
         l->signals[i].data = l;
-        if (!rc) rc = uv_signal_start(&l->signals[i], on_signal, signums[i]);
+        if (!rc && !is_ignored(signums[i]))
+            rc = uv_signal_start(&l->signals[i], on_signal, signums[i]);
     }
     if (!rc) return l;
     err_set(e, ERR_IO, "event loop: %s", uv_strerror(rc));

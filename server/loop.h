@@ -13,7 +13,7 @@ struct uv_loop_s;
 struct loop_hooks { /* all on the loop's thread */
     void (*wake)(void *arg);
     void (*tick)(void *arg);
-    void (*signal)(void *arg, int signal); /* SIGTERM, SIGINT */
+    void (*signal)(void *arg, int signal); /* SIGTERM, SIGINT, SIGHUP */
     void *arg;
 };
 

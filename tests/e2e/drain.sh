@@ -53,6 +53,24 @@ pid='' clients=''
 is "the stream is whole" "$(sed -n 's/^data: {/{/p' "$dir/a" | jq -r '.choices[].finish_reason // empty')" length
 is "the answer is whole" "$(jq .usage.completion_tokens "$dir/b")" 900
 
+# -- a terminal that closes, or who takes it for a reload, cuts no stream; under nohup it is nothing
+start --plan 1x2
+: >"$dir/a"
+ask '{"prompt":"a","max_tokens":300,"ignore_eos":true,"stream":true}' >"$dir/a" & a=$!
+clients=$a
+until_is 'data: ' cat "$dir/a" >/dev/null
+nohup=$(grep -c '^SigIgn:.*[13579bdf]$' "/proc/$pid/status")
+kill -HUP "$pid"
+wait $a
+clients=''
+is "SIGHUP: the stream is whole" "$(grep -v '^$' "$dir/a" | tail -1)" 'data: [DONE]'
+if [ "$nohup" = 1 ]; then stop; else
+    wait "$pid"
+    rc=$?
+    pid=''
+fi
+is "SIGHUP: exit code" "$rc" 0
+
 # -- those that take too long hear why
 start --server.drain_timeout 0.5s --plan 1x2
 : >"$dir/a"
@@ -69,6 +87,27 @@ clients=''
 is "an error frame" "$(sed -n 's/^data: {"error/{"error/p' "$dir/a" | jq -r .error.code)" draining
 is "then [DONE]" "$(grep -v '^$' "$dir/a" | tail -1)" 'data: [DONE]'
 is "an error object" "$(jq -r .error.code "$dir/b")" draining
+
+# -- all connections taken, then all gone at once: it listens again
+start --server.max_connections 8
+sockets() { find "/proc/$pid/fd" -lname 'socket:*' | wc -l; }
+before=$(sockets)
+taken() { [ "$(sockets)" -ge $((before + 7)) ] && echo yes; }
+mkfifo "$dir/silent"
+exec 9<>"$dir/silent"
+clients=''
+for _ in 1 2 3 4 5 6 7 8 9 10 11; do
+    curl -sN "telnet://${url#http://}" <&9 >/dev/null & clients="$clients $!"
+done
+is "every connection is taken" "$(until_is yes taken)" yes
+kill -STOP "$pid"
+for p in $clients; do kill -9 "$p"; done
+for p in $clients; do wait "$p" 2>/dev/null; done
+clients=''
+kill -CONT "$pid"
+is "it listens again" "$(curl -s -m 5 --retry 5 --retry-connrefused "$url/livez" | jq -r .status)" ok
+stop
+exec 9>&-
 
 # -- a full queue is an answer
 start --plan 1x2 --scheduler.max_seqs 1 --scheduler.max_waiting 1
