@@ -21,21 +21,19 @@ static void on_gone(uv_poll_t *p, int status, int events)
     (void)status;
     (void)events;
     struct epoll_event ev[MAX_EVENTS];
-    int n;
-    do {
-        n = epoll_wait(h->gone_fd, ev, MAX_EVENTS, 0);
-        for (int i = 0; i < n; i++) {
-            struct http_req *r = ev[i].data.ptr;
-            if (r->gone || !(ev[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) continue;
-            if (!r->ready) { /* closes nothing that is not closed, but is an edge */
-                shutdown(r->fd, SHUT_RD);
-                continue;
-            }
-            r->gone = true;
-            if (r->owner && r->owner->gone) r->owner->gone(r->owner_arg);
-            http_hang_up(r);
+    /* Once: what is left calls again, after MHD had its turn with those that it was woken for. */
+    int n = epoll_wait(h->gone_fd, ev, MAX_EVENTS, 0);
+    for (int i = 0; i < n; i++) {
+        struct http_req *r = ev[i].data.ptr;
+        if (r->gone || !(ev[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) continue;
+        if (!r->ready) { /* closes nothing that is not closed, but is an edge */
+            shutdown(r->fd, SHUT_RD);
+            continue;
         }
-    } while (n == MAX_EVENTS);
+        r->gone = true;
+        if (r->owner && r->owner->gone) r->owner->gone(r->owner_arg);
+        http_hang_up(r);
+    }
 }
 
 enum err http_gone_init(struct http *h, struct error *e)

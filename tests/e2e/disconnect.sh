@@ -60,14 +60,20 @@ for stream in false true; do
     is "ends well" "$rc" 0
 done
 
-# -- one whose end comes together with the last bytes of half a body
+# -- many whose end comes together with the last bytes of half a body
 start
 kill -STOP "$pid"
-printf 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"a":' |
-    curl -sN -m 1 "telnet://${url#http://}" >/dev/null
+halves=''
+for _ in $(seq 150); do
+    printf 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"a":' |
+        curl -sN -m 3 "telnet://${url#http://}" >/dev/null &
+    halves="$halves $!"
+done
+# shellcheck disable=SC2086 # a list
+wait $halves
 kill -CONT "$pid"
 left='trnd_http_requests_total\{handler=".v1.completions",status="4xx"\}'
-is "half a body: its end is seen" "$(until_is '^1$' metric "$left")" 1
+is "half a body: its end is seen" "$(until_is '^150$' metric "$left")" 150
 is "half a body: gauges" "$(until_is '^0 0 0$' gauges)" "0 0 0"
 stop
 is "ends well" "$rc" 0
