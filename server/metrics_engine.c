@@ -50,8 +50,8 @@ static void print_counters(struct page *p, const struct metrics_page *m)
           (double)s->prompt_tokens);
     value(p, "counter", "vllm:prompt_tokens_cached_total", "Of these, found in the prefix cache.",
           (double)s->cached_tokens);
-    value(p, "counter", "vllm:generation_tokens_total", "Sampled tokens.",
-          (double)s->sampled_tokens);
+    value(p, "counter", "vllm:generation_tokens_total", "Sampled tokens that were delivered.",
+          (double)s->delivered_tokens);
     value(p, "counter", "vllm:num_preemptions_total", "Sequences set back to waiting.",
           (double)s->preemptions);
     value(p, "counter", "vllm:prefix_cache_queries_total", "Prompt tokens looked up.",
@@ -117,8 +117,8 @@ void metrics_print_engine(const struct metrics_page *m, struct buf *out)
           (double)s->lag_ns * 1e-9);
     plain(out, "counter", "trnd_host_busy_seconds_total", "Measured time spent computing.",
           (double)s->host_busy_ns * 1e-9);
-    plain(out, "counter", "trnd_delivered_tokens_total", "Sampled tokens that were delivered.",
-          (double)s->delivered_tokens);
+    plain(out, "counter", "trnd_sampled_tokens_total", "Sampled tokens: delivered and dropped.",
+          (double)s->sampled_tokens);
     plain(out, "counter", "trnd_dropped_tokens_total",
           "Sampled tokens that were dropped because their request was cancelled.",
           (double)s->dropped_tokens);

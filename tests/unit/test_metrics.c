@@ -129,7 +129,7 @@ END_TEST
 
 START_TEST(figures_arrive)
 {
-    stats.sampled_tokens = 1234567890123;
+    stats.delivered_tokens = 1234567890123;
     stats.kv_blocks_total = 8;
     stats.kv_blocks_used = 2;
     stats.latency[LAT_TTFT].counts[0] = 1;
