@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #define RIG_MAX_TALKS  1100
-#define RIG_MAX_TOKENS 512
+#define RIG_MAX_TOKENS 640
 
 struct talk { /* one request's events, in order */
     uint64_t id;

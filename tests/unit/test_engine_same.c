@@ -165,6 +165,40 @@ START_TEST(timed_plan_of_another_shape)
 }
 END_TEST
 
+/* A prompt longer than any chunk and, many times over, than the window. */
+START_TEST(a_long_prompt)
+{
+    static const struct {
+        const char *plan;
+        uint32_t chunk, kv_blocks;
+        bool prefix_cache;
+    } runs[] = {{"1x1", 512, 0, false}, {"1x1", 1, 0, false},    {"1x1", 512, 0, true},
+                {"72x2", 512, 0, true}, {"1x1", 100, 160, true}, {"144x1", 7, 0, false}};
+    static struct rig r;
+    static struct talk first;
+    for (unsigned i = 0; i < sizeof runs / sizeof *runs; i++) {
+        rig_open(&r, "tiny-0", runs[i].plan);
+        r.o.step_tokens = 512;
+        r.o.chunk_tokens = runs[i].chunk;
+        r.o.kv_blocks = runs[i].kv_blocks;
+        r.o.prefix_cache = runs[i].prefix_cache;
+        rig_start(&r);
+        struct gen_request g = rig_request(&r, 1, 600, 20);
+        rig_submit(&r, &g, 0);
+        rig_submit(&r, &g, 1);
+        rig_wait_ends(&r, 2);
+        if (i == 0) first = r.talks[0];
+        for (uint32_t t = 0; t < 2; t++)
+            ck_assert_msg(r.talks[t].n == 20 && memcmp(r.talks[t].tokens, first.tokens, 80) == 0 &&
+                              memcmp(r.talks[t].logprobs, first.logprobs, 80) == 0,
+                          "%s, chunk %u, blocks %u: other tokens", runs[i].plan, runs[i].chunk,
+                          runs[i].kv_blocks);
+        rig_stop(&r);
+        rig_close(&r);
+    }
+}
+END_TEST
+
 /* ---- a virtual run is a function of what was submitted */
 
 static void print_run(struct rig *r, uint32_t threads, char *out, size_t room)
@@ -225,6 +259,7 @@ int main(void)
     tcase_add_test(t, eight_kv_heads);
     tcase_add_test(t, wide_experts);
     tcase_add_test(t, timed_plan_of_another_shape);
+    tcase_add_test(t, a_long_prompt);
     tcase_add_test(t, virtual_runs_are_identical);
     suite_add_tcase(s, t);
     return tap_run(s);
