@@ -50,25 +50,28 @@ static int check(const struct conf *c)
     return 0;
 }
 
+static const struct conf_switch all_switches[SWITCHES] = {
+    [SW_HELP] = {.name = "help", .help = "Print this and exit."},
+    [SW_VERSION] = {.name = "version", .help = "Print the version and exit."},
+    [SW_CHECK] = {.name = "check-config", .help = "Check the configuration and exit."},
+    [SW_PRINT] = {.name = "print-config",
+                  .help = "Print the configuration, each value with its origin, and exit."},
+    [SW_PROGRAM] = {.name = "program", .help = "inspect: print a step's ops and their price."},
+    [SW_SEQUENCES] = {.name = "sequences",
+                      .value_name = "N",
+                      .help = "inspect: sequences of a replica in that step. Default: 1."},
+    [SW_ROWS] = {.name = "rows",
+                 .value_name = "N",
+                 .help = "inspect: tokens that each computes; 1 is decoding. Default: 1."},
+    [SW_CONTEXT] = {.name = "context",
+                    .value_name = "N",
+                    .help = "inspect: tokens that each has before them. Default: 1500."},
+};
+
 int main(int argc, char **argv)
 {
-    struct conf_switch switches[SWITCHES] = {
-        [SW_HELP] = {.name = "help", .help = "Print this and exit."},
-        [SW_VERSION] = {.name = "version", .help = "Print the version and exit."},
-        [SW_CHECK] = {.name = "check-config", .help = "Check the configuration and exit."},
-        [SW_PRINT] = {.name = "print-config",
-                      .help = "Print the configuration, each value with its origin, and exit."},
-        [SW_PROGRAM] = {.name = "program", .help = "inspect: print a step's ops and their price."},
-        [SW_SEQUENCES] = {.name = "sequences",
-                          .value_name = "N",
-                          .help = "inspect: sequences of a replica in that step. Default: 1."},
-        [SW_ROWS] = {.name = "rows",
-                     .value_name = "N",
-                     .help = "inspect: tokens that each computes; 1 is decoding. Default: 1."},
-        [SW_CONTEXT] = {.name = "context",
-                        .value_name = "N",
-                        .help = "inspect: tokens that each has before them. Default: 1500."},
-    };
+    struct conf_switch switches[SWITCHES];
+    memcpy(switches, all_switches, sizeof switches);
     const char *command = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
     bool inspect = command && !strcmp(command, "inspect");
     if (command && !inspect && strcmp(command, "serve") != 0) {
